@@ -1,0 +1,95 @@
+"""The event: one envelope for every type, frozen."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+import msgspec
+
+from threadbus.schemas.events import AnyData, EventClass, OpaqueData
+from threadbus.schemas.ids import AgentName, EventId, TaskId, ThreadId, new_event_id
+from threadbus.schemas.subjects import Subject, event_subject
+
+SCHEMA_VERSION: Final = 1
+"""The version that this code writes."""
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """One fact in the log of a super-task."""
+
+    v: int = SCHEMA_VERSION
+    id: EventId
+    type: str
+    task: TaskId
+    thread: ThreadId
+    sender: AgentName
+    at: int
+    """When the sender made it, in nanoseconds since the epoch (the sender's clock)."""
+    cause: EventId | None = None
+    """The event that this one answers or observes."""
+    mentions: tuple[AgentName, ...] = ()
+    data: AnyData
+
+    @property
+    def event_class(self) -> EventClass:
+        """The class that the subject carries."""
+        data = self.data
+        return data.event_class if isinstance(data, OpaqueData) else data.CLASS
+
+    @property
+    def subject(self) -> Subject:
+        """The subject that the event is published on."""
+        return event_subject(self.task, self.thread, self.event_class, self.sender, self.mentions)
+
+
+def make_event(
+    data: AnyData,
+    *,
+    task: TaskId,
+    thread: ThreadId,
+    sender: AgentName,
+    cause: EventId | None = None,
+    mentions: tuple[AgentName, ...] = (),
+    event_id: EventId | None = None,
+    at: int | None = None,
+) -> Event:
+    """Make an event from its data; repeated mentions are said once.
+
+    Args:
+        data: what the event says; decides its type and class.
+        task: the super-task it belongs to.
+        thread: the thread it belongs to.
+        sender: who says it.
+        cause: the event that it answers, if any.
+        mentions: the agents that it wakes, at most 16.
+        event_id: its id; a new UUIDv7 when absent.
+        at: nanoseconds since the epoch; now when absent.
+    """
+    return Event(
+        id=event_id or new_event_id(),
+        type=data.TYPE,
+        task=task,
+        thread=thread,
+        sender=sender,
+        at=time.time_ns() if at is None else at,
+        data=data,
+        cause=cause,
+        mentions=tuple(dict.fromkeys(mentions)) if len(mentions) > 1 else mentions,
+    )
+
+
+class Recorded(msgspec.Struct, frozen=True):
+    """An event and its place in the log."""
+
+    seq: int
+    """Its sequence in the stream, 1-based; later in the log is greater."""
+    event: Event
+
+
+class Rejected(msgspec.Struct, frozen=True):
+    """Bytes in the log that are not an event: reported, never fatal."""
+
+    seq: int
+    subject: str
+    reason: str

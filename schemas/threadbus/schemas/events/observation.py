@@ -1,0 +1,144 @@
+"""What was seen while the work was done; ``cause`` names the mention that was being handled."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+
+from threadbus.schemas.events.base import (
+    Count,
+    DurationNs,
+    ErrorInfo,
+    EventClass,
+    EventData,
+    Name,
+    PartList,
+    TimeNs,
+)
+
+
+class MentionStored(EventData, frozen=True, kw_only=True):
+    """Receipt by the sender: the mentioned agents are not living; the mention waits for them."""
+
+    TYPE: ClassVar = "mention.stored"
+    CLASS: ClassVar = EventClass.OBS
+
+    agents: tuple[Name, ...]
+
+
+class MentionReceived(EventData, frozen=True, kw_only=True):
+    """Receipt by a busy agent: the mention has arrived and waits behind other work."""
+
+    TYPE: ClassVar = "mention.received"
+    CLASS: ClassVar = EventClass.OBS
+
+    queue_depth: Count = 0
+    """Mentions that the agent holds ahead of this one."""
+    busy_with: str = ""
+
+
+class HandlingStarted(EventData, frozen=True, kw_only=True):
+    """A handler runs. Left out when it ends within its first moments (see ``handling.ended``)."""
+
+    TYPE: ClassVar = "handling.started"
+    CLASS: ClassVar = EventClass.OBS
+
+    attempt: Annotated[int, msgspec.Meta(ge=1)] = 1
+    replica: str = ""
+
+
+class HandlingEnded(EventData, frozen=True, kw_only=True):
+    """A handler ended and what it appended is in the log: one turn of the agent."""
+
+    TYPE: ClassVar = "handling.ended"
+    CLASS: ClassVar = EventClass.OBS
+
+    received_at: TimeNs
+    started_at: TimeNs
+    ended_at: TimeNs
+    attempt: Annotated[int, msgspec.Meta(ge=1)] = 1
+    replica: str = ""
+
+
+class HandlingFailed(EventData, frozen=True, kw_only=True):
+    """A handler raised; it is tried again unless ``mention.dead_lettered`` follows."""
+
+    TYPE: ClassVar = "handling.failed"
+    CLASS: ClassVar = EventClass.OBS
+
+    error: ErrorInfo
+    attempt: Annotated[int, msgspec.Meta(ge=1)] = 1
+    retry_in_ns: DurationNs | None = None
+    """How long until the next attempt; absent when there is none."""
+    replica: str = ""
+
+
+class MentionDeadLettered(EventData, frozen=True, kw_only=True):
+    """The agent gave a mention up; whoever asked is mentioned."""
+
+    TYPE: ClassVar = "mention.dead_lettered"
+    CLASS: ClassVar = EventClass.OBS
+
+    error: ErrorInfo
+    attempts: Count = 0
+
+
+class ModelCalled(EventData, frozen=True, kw_only=True):
+    """One call of a model, with what it cost."""
+
+    TYPE: ClassVar = "model.called"
+    CLASS: ClassVar = EventClass.OBS
+
+    model: str
+    started_at: TimeNs
+    duration_ns: DurationNs
+    input_tokens: Count = 0
+    output_tokens: Count = 0
+    cached_tokens: Count = 0
+    finish_reason: str = ""
+    streamed: bool = False
+    first_token_ns: DurationNs | None = None
+    attempts: Annotated[int, msgspec.Meta(ge=1)] = 1
+    response_id: str = ""
+    system: str = ""
+    """Who answered: the provider, or ``playbook`` when no model did."""
+    tool_calls: Count = 0
+    output: PartList = ()
+    error: ErrorInfo | None = None
+
+
+class ToolCalled(EventData, frozen=True, kw_only=True):
+    """A tool is about to run."""
+
+    TYPE: ClassVar = "tool.called"
+    CLASS: ClassVar = EventClass.OBS
+
+    call_id: str
+    tool: str
+    arguments: Any = None
+
+
+class ToolReturned(EventData, frozen=True, kw_only=True):
+    """A tool has run."""
+
+    TYPE: ClassVar = "tool.returned"
+    CLASS: ClassVar = EventClass.OBS
+
+    call_id: str
+    tool: str
+    duration_ns: DurationNs
+    parts: PartList = ()
+    error: ErrorInfo | None = None
+
+
+class ContextUsed(EventData, frozen=True, kw_only=True):
+    """What a turn showed its model of the thread."""
+
+    TYPE: ClassVar = "context.used"
+    CLASS: ClassVar = EventClass.OBS
+
+    up_to_seq: Count
+    """The last sequence of the log that the context reached, inclusive."""
+    events: Count = 0
+    tokens: Count = 0

@@ -1,0 +1,110 @@
+"""Events of a super-task; all but the artifact are control events of its main thread."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+import msgspec
+
+from threadbus.schemas.events.base import (
+    Count,
+    EventClass,
+    EventData,
+    HexId,
+    Participants,
+    PartList,
+    TimeNs,
+    Title,
+)
+from threadbus.schemas.parts import Part
+
+
+class TaskStatus(StrEnum):
+    """Where a super-task stands."""
+
+    WORKING = "working"
+    INPUT_REQUIRED = "input_required"
+    PAUSED = "paused"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing can follow."""
+        return self in {TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED}
+
+
+class TaskOpened(EventData, frozen=True, kw_only=True):
+    """Open a super-task and ask its question, in one append.
+
+    The sender is a participant; those mentioned are asked.
+    """
+
+    TYPE: ClassVar = "task.opened"
+    CLASS: ClassVar = EventClass.CTL
+
+    title: Title
+    participants: Participants = ()
+    parts: PartList = ()
+    awaited: bool = True
+    """The opener follows the log for the answer, so the answer need not mention it."""
+    token_budget: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    """Model tokens that the whole task may use."""
+    deadline_at: TimeNs | None = None
+    labels: dict[str, str] = {}
+
+
+class TaskStatusChanged(EventData, frozen=True, kw_only=True):
+    """Say where the task stands; final states are reached by closing it."""
+
+    TYPE: ClassVar = "task.status_changed"
+    CLASS: ClassVar = EventClass.CTL
+
+    status: TaskStatus
+    note: str = ""
+
+
+class InputRequested(EventData, frozen=True, kw_only=True):
+    """Ask whoever opened the task for something that only they know."""
+
+    TYPE: ClassVar = "task.input_requested"
+    CLASS: ClassVar = EventClass.CTL
+
+    parts: PartList
+    awaited: bool = True
+
+
+class InputGiven(EventData, frozen=True, kw_only=True):
+    """Answer one request for input; a second answer to it is refused."""
+
+    TYPE: ClassVar = "task.input_given"
+    CLASS: ClassVar = EventClass.CTL
+
+    request: HexId
+    parts: PartList
+
+
+class ArtifactAdded(EventData, frozen=True, kw_only=True):
+    """Add something that outlives the conversation: a file, a table, a report."""
+
+    TYPE: ClassVar = "task.artifact_added"
+    CLASS: ClassVar = EventClass.WORK
+
+    name: Title
+    part: Part
+    description: str = ""
+
+
+class TaskClosed(EventData, frozen=True, kw_only=True):
+    """End the super-task and its main thread; the first one wins."""
+
+    TYPE: ClassVar = "task.closed"
+    CLASS: ClassVar = EventClass.CTL
+
+    outcome: TaskStatus
+    summary: str = ""
+    answer: HexId | None = None
+    """The ``answer.submitted`` event that this accepts."""
+    tokens_used: Count | None = None

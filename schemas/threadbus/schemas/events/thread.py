@@ -1,0 +1,83 @@
+"""Events of a thread: who takes part, what state the conversation is in, how it ended."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+import msgspec
+
+from threadbus.schemas.events.base import EventClass, EventData, Name, Participants, Title
+
+
+class ConversationState(StrEnum):
+    """The state of a thread's conversation (Internet of Agents, section 2.3)."""
+
+    DISCUSSION = "discussion"
+    SYNC_ASSIGNMENT = "sync_assignment"
+    ASYNC_ASSIGNMENT = "async_assignment"
+    PAUSED = "paused"
+    CONCLUSION = "conclusion"
+
+
+class ThreadOutcome(StrEnum):
+    """How a thread ended."""
+
+    CONCLUDED = "concluded"
+    ABANDONED = "abandoned"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class ThreadOpened(EventData, frozen=True, kw_only=True):
+    """Open a thread inside a super-task; the sender is a participant."""
+
+    TYPE: ClassVar = "thread.opened"
+    CLASS: ClassVar = EventClass.CTL
+
+    title: Title
+    participants: Participants = ()
+    parent: Name = "main"
+    """The thread that this one grew from."""
+    goal: str = ""
+    max_turns: Annotated[int, msgspec.Meta(ge=1)] | None = None
+
+
+class ParticipantAdded(EventData, frozen=True, kw_only=True):
+    """Let an agent into the thread."""
+
+    TYPE: ClassVar = "thread.participant_added"
+    CLASS: ClassVar = EventClass.CTL
+
+    participant: Name
+
+
+class ParticipantRemoved(EventData, frozen=True, kw_only=True):
+    """Take an agent out of the thread; what it said stays."""
+
+    TYPE: ClassVar = "thread.participant_removed"
+    CLASS: ClassVar = EventClass.CTL
+
+    participant: Name
+    reason: str = ""
+
+
+class ThreadStateChanged(EventData, frozen=True, kw_only=True):
+    """Move the conversation to another state and say who speaks next."""
+
+    TYPE: ClassVar = "thread.state_changed"
+    CLASS: ClassVar = EventClass.CTL
+
+    state: ConversationState
+    next_speakers: Participants = ()
+    reason: str = ""
+
+
+class ThreadClosed(EventData, frozen=True, kw_only=True):
+    """End the thread; whoever waits in it is woken."""
+
+    TYPE: ClassVar = "thread.closed"
+    CLASS: ClassVar = EventClass.CTL
+
+    summary: str = ""
+    outcome: ThreadOutcome = ThreadOutcome.CONCLUDED

@@ -1,0 +1,165 @@
+"""Ids and names: super-task, event, thread and agent, and how one is derived from another.
+
+A super-task id is a UUIDv7 (RFC 9562) as 32 lower-case hex digits and is also the OpenTelemetry
+trace id. An event id has the same form; the last 16 digits of it are the span id of the event, so
+a trace that is rebuilt later has the ids of the live one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import time
+import unicodedata
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Final, NewType
+
+from threadbus.schemas.errors import InvalidIdError, InvalidNameError
+from threadbus.schemas.limits import MAX_NAME_CHARS
+
+TaskId = NewType("TaskId", str)
+EventId = NewType("EventId", str)
+ThreadId = NewType("ThreadId", str)
+AgentName = NewType("AgentName", str)
+SpanId = NewType("SpanId", str)
+
+MAIN_THREAD: Final = ThreadId("main")
+"""The root thread of every super-task; its control events open and close the task."""
+
+_HEX32: Final = re.compile(r"[0-9a-f]{32}", re.ASCII)
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}", re.ASCII)
+_NOT_SLUG: Final = re.compile(r"[^a-z0-9_]+", re.ASCII)
+_RAND_BITS: Final = 74
+
+
+def _uuid7(unix_ms: int, rand: int) -> str:
+    """Lay out 48 bits of time and 74 of *rand* as RFC 9562 section 5.7 says."""
+    high = rand >> 62
+    low = rand & ((1 << 62) - 1)
+    value = (unix_ms & ((1 << 48) - 1)) << 80 | 0x7 << 76 | high << 64 | 0b10 << 62 | low
+    return f"{value:032x}"
+
+
+def _random_uuid7() -> str:
+    rand = int.from_bytes(os.urandom(10), "big") >> (80 - _RAND_BITS)
+    return _uuid7(time.time_ns() // 1_000_000, rand)
+
+
+def new_task_id() -> TaskId:
+    """Make the id of a new super-task."""
+    return TaskId(_random_uuid7())
+
+
+def new_event_id() -> EventId:
+    """Make the id of an event that nothing else determines."""
+    return EventId(_random_uuid7())
+
+
+def derive_event_id(cause: EventId, agent: AgentName, index: int | str) -> EventId:
+    """Make the id of what *agent* appends in answer to *cause*.
+
+    The same arguments give the same id in every process, so that a redelivered mention cannot
+    produce a second answer.
+
+    Args:
+        cause: the event that is answered; the new id carries its time.
+        agent: who answers.
+        index: which of the agent's events this is, by number from 0 or by a fixed word.
+
+    Returns:
+        A UUIDv7 whose time is the cause's and whose other bits are a SHA-256 of the arguments.
+    """
+    digest = hashlib.sha256(f"{cause}\n{agent}\n{index}".encode()).digest()
+    rand = int.from_bytes(digest[:10], "big") >> (80 - _RAND_BITS)
+    return EventId(_uuid7(int(cause[:12], 16), rand))
+
+
+def new_thread_id(title: str = "") -> ThreadId:
+    """Make a thread id that a person can read: a slug of *title* and a short suffix."""
+    slug = _slug(title)[: MAX_NAME_CHARS - 7].strip("-") or "thread"
+    return ThreadId(f"{slug}-{os.urandom(3).hex()}")
+
+
+def derive_thread_id(title: str, cause: EventId, agent: AgentName, index: int | str) -> ThreadId:
+    """Make the id of the thread that *agent* opens in answer to *cause*: always the same one."""
+    slug = _slug(title)[: MAX_NAME_CHARS - 7].strip("-") or "thread"
+    return ThreadId(f"{slug}-{derive_event_id(cause, agent, f'thread:{index}')[-6:]}")
+
+
+def span_id(event: EventId) -> SpanId:
+    """Return the OpenTelemetry span id of *event*: the last 16 of its 32 digits."""
+    return SpanId(event[16:])
+
+
+def event_time_ms(event: EventId | TaskId) -> int:
+    """Return the milliseconds since the epoch at which an id was made."""
+    return int(event[:12], 16)
+
+
+def parse_task_id(value: str) -> TaskId:
+    """Check that *value* is a super-task id.
+
+    Raises:
+        InvalidIdError: it is not 32 lower-case hex digits.
+    """
+    if not _HEX32.fullmatch(value):
+        raise InvalidIdError("super-task id", value)
+    return TaskId(value)
+
+
+def parse_event_id(value: str) -> EventId:
+    """Check that *value* is an event id.
+
+    Raises:
+        InvalidIdError: it is not 32 lower-case hex digits.
+    """
+    if not _HEX32.fullmatch(value):
+        raise InvalidIdError("event id", value)
+    return EventId(value)
+
+
+def parse_thread_id(value: str) -> ThreadId:
+    """Check that *value* is a thread id.
+
+    Raises:
+        InvalidNameError: it is outside the grammar.
+    """
+    if not _NAME.fullmatch(value):
+        raise InvalidNameError("thread id", value)
+    return ThreadId(value)
+
+
+def parse_agent_name(value: str) -> AgentName:
+    """Check that *value* is a canonical agent name.
+
+    Raises:
+        InvalidNameError: it is outside the grammar; the message has a name that would do.
+    """
+    if not _NAME.fullmatch(value):
+        raise InvalidNameError("agent name", value, canonical_agent_name(value))
+    return AgentName(value)
+
+
+def canonical_agent_name(display_name: str) -> AgentName:
+    """Map a name from outside to a canonical one, distinct for distinct input.
+
+    A canonical name maps to itself. Every other one becomes a readable slug and ten hex digits
+    of its SHA-256, so that ``Billing Agent``, ``billing.agent`` and ``刘备`` stay apart.
+    """
+    if _NAME.fullmatch(display_name):
+        return AgentName(display_name)
+    digest = hashlib.sha256(display_name.encode("utf-8", "surrogatepass")).hexdigest()[:10]
+    slug = _slug(display_name)[: MAX_NAME_CHARS - 11].strip("-_") or "agent"
+    return AgentName(f"{slug}-{digest}")
+
+
+def nearest_names(name: str, known: Iterable[str], count: int = 3) -> list[str]:
+    """Return at most *count* of the *known* names that look most like *name*, best first."""
+    return get_close_matches(name.lower(), list(known), n=count, cutoff=0.5)
+
+
+def _slug(text: str) -> str:
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    return _NOT_SLUG.sub("-", plain).strip("-_")

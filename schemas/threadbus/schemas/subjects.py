@@ -1,0 +1,174 @@
+"""The only builder and parser of subjects.
+
+bus.<task>.<thread>.<class>.<sender>[.<mention>…]     the log
+mention.<agent>.<task>.<thread>.<class>.<sender>      an agent's inbox, made by the server
+stored.bus.<…>                                        what the log has just stored, repeated
+live.<task>.<thread>.<sender>                         never stored: deltas for watchers
+"""
+
+from __future__ import annotations
+
+from typing import Final, NewType
+
+import msgspec
+
+from threadbus.schemas.errors import InvalidSubjectError, LimitExceededError, SchemaError
+from threadbus.schemas.events import EventClass
+from threadbus.schemas.ids import (
+    AgentName,
+    TaskId,
+    ThreadId,
+    parse_agent_name,
+    parse_task_id,
+    parse_thread_id,
+)
+from threadbus.schemas.limits import MAX_MENTIONS
+
+Subject = NewType("Subject", str)
+SubjectFilter = NewType("SubjectFilter", str)
+
+LOG_SUBJECTS: Final = SubjectFilter("bus.>")
+"""Everything that the log stores."""
+
+STORED_PREFIX: Final = "stored."
+"""What the server puts before a subject when it repeats an event that it has stored."""
+
+_CLASSES: Final = frozenset(kind.value for kind in EventClass)
+
+
+class EventSubject(msgspec.Struct, frozen=True):
+    """A parsed subject of the log."""
+
+    task: TaskId
+    thread: ThreadId
+    event_class: EventClass
+    sender: AgentName
+    mentions: tuple[AgentName, ...] = ()
+
+
+class MentionSubject(msgspec.Struct, frozen=True):
+    """A parsed subject of an inbox."""
+
+    agent: AgentName
+    task: TaskId
+    thread: ThreadId
+    event_class: EventClass
+    sender: AgentName
+
+
+def event_subject(
+    task: TaskId,
+    thread: ThreadId,
+    event_class: EventClass,
+    sender: AgentName,
+    mentions: tuple[AgentName, ...] = (),
+) -> Subject:
+    """Build the subject that an event is published on.
+
+    Raises:
+        LimitExceededError: there are more than 16 mentions.
+    """
+    check_mentions(mentions)
+    return Subject(".".join(("bus", task, thread, event_class.value, sender, *mentions)))
+
+
+def check_mentions(mentions: tuple[str, ...]) -> None:
+    """Check how many agents one event mentions.
+
+    Raises:
+        LimitExceededError: there are more than 16.
+    """
+    if len(mentions) > MAX_MENTIONS:
+        raise LimitExceededError(
+            "mentions in one event",
+            len(mentions),
+            MAX_MENTIONS,
+            "send a second message for the others, or mention one agent that passes it on",
+        )
+
+
+def parse_event_subject(subject: str) -> EventSubject:
+    """Parse a subject of the log.
+
+    Raises:
+        InvalidSubjectError: it is not of the form above.
+    """
+    tokens = subject.split(".")
+    if len(tokens) < 5 or tokens[0] != "bus":
+        raise InvalidSubjectError(subject, "too few tokens" if tokens[0] == "bus" else "not bus.*")
+    if len(tokens) > 5 + MAX_MENTIONS:
+        raise InvalidSubjectError(subject, f"more than {MAX_MENTIONS} mentions")
+    if tokens[3] not in _CLASSES:
+        raise InvalidSubjectError(subject, f"{tokens[3]!r} is not one of ctl, msg, work, obs")
+    try:
+        return EventSubject(
+            parse_task_id(tokens[1]),
+            parse_thread_id(tokens[2]),
+            EventClass(tokens[3]),
+            parse_agent_name(tokens[4]),
+            tuple([parse_agent_name(name) for name in tokens[5:]]),
+        )
+    except SchemaError as error:
+        raise InvalidSubjectError(subject, str(error)) from error
+
+
+def parse_mention_subject(subject: str) -> MentionSubject:
+    """Parse a subject of an inbox.
+
+    Raises:
+        InvalidSubjectError: it is not of the form above.
+    """
+    tokens = subject.split(".")
+    if len(tokens) != 6 or tokens[0] != "mention":
+        raise InvalidSubjectError(subject, "not mention.<agent>.<task>.<thread>.<class>.<sender>")
+    rest = parse_event_subject(".".join(("bus", *tokens[2:])))
+    try:
+        agent = parse_agent_name(tokens[1])
+    except SchemaError as error:
+        raise InvalidSubjectError(subject, str(error)) from error
+    return MentionSubject(agent, rest.task, rest.thread, rest.event_class, rest.sender)
+
+
+def task_filter(task: TaskId) -> SubjectFilter:
+    """Match everything in one super-task."""
+    return SubjectFilter(f"bus.{task}.>")
+
+
+def thread_filter(task: TaskId, thread: ThreadId) -> SubjectFilter:
+    """Match everything in one thread."""
+    return SubjectFilter(f"bus.{task}.{thread}.>")
+
+
+def control_filter(task: TaskId, thread: ThreadId) -> SubjectFilter:
+    """Match the control events of one thread: what its guard counts."""
+    return SubjectFilter(f"bus.{task}.{thread}.ctl.>")
+
+
+def task_control_filter(task: TaskId) -> SubjectFilter:
+    """Match the control events of every thread of one super-task."""
+    return SubjectFilter(f"bus.{task}.*.ctl.>")
+
+
+def openings_filter() -> SubjectFilter:
+    """Match the control events of every main thread: what a list of super-tasks is made of."""
+    return SubjectFilter("bus.*.main.ctl.>")
+
+
+def inbox_filter(agent: AgentName) -> SubjectFilter:
+    """Match every mention of one agent."""
+    return SubjectFilter(f"mention.{agent}.>")
+
+
+def stored_filter(log_filter: SubjectFilter) -> SubjectFilter:
+    """Match what the server repeats once it has stored it."""
+    return SubjectFilter(STORED_PREFIX + log_filter)
+
+
+def live_subject(task: TaskId, thread: ThreadId, sender: AgentName) -> Subject:
+    """Build the subject for deltas that watchers see and nobody stores."""
+    return Subject(f"live.{task}.{thread}.{sender}")
+
+
+def live_filter(task: TaskId) -> SubjectFilter:
+    """Match every delta in one super-task."""
+    return SubjectFilter(f"live.{task}.>")
