@@ -85,6 +85,8 @@ class Recorded(msgspec.Struct, frozen=True):
     seq: int
     """Its sequence in the stream, 1-based; later in the log is greater."""
     event: Event
+    stored_at: int = 0
+    """When the server stored it, in nanoseconds since the epoch (the server's clock)."""
 
 
 class Rejected(msgspec.Struct, frozen=True):
