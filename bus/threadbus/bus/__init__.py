@@ -1,0 +1,149 @@
+"""The bus: connect, append under a guard, read, follow, wait, be woken.
+
+``async with connect(url, name="web") as bus`` gives a :class:`Bus`. This folder is the only one
+that imports nats.
+"""
+
+from threadbus.bus.artifacts import (
+    Artifacts,
+)
+from threadbus.bus.bus import (
+    Bus,
+    LiveHandler,
+    connect,
+)
+from threadbus.bus.errors import (
+    AgentNameTakenError,
+    AgentReplacedError,
+    AppendError,
+    AppendTimeoutError,
+    ArtifactCorruptError,
+    ArtifactError,
+    ArtifactNotFoundError,
+    ArtifactTooLargeError,
+    BusError,
+    ClosedError,
+    ConflictError,
+    ConnectError,
+    InvalidTransitionError,
+    JetStreamMissingError,
+    NoServerError,
+    NotAParticipantError,
+    PayloadTooLargeError,
+    PermissionDeniedError,
+    ReadError,
+    RegistryError,
+    ServerTooOldError,
+    StorageFullError,
+    StreamMismatchError,
+    TaskFailedError,
+    TaskNotFoundError,
+    ThreadClosedError,
+    ThreadNotFoundError,
+    UnknownAgentError,
+    WaitTimeoutError,
+)
+from threadbus.bus.inbox import (
+    Delivery,
+    Inbox,
+)
+from threadbus.bus.log import (
+    Appended,
+    Entry,
+)
+from threadbus.bus.ports import (
+    ServerFacts,
+)
+from threadbus.bus.registry import (
+    LivingAgent,
+    Registry,
+    new_instance,
+)
+from threadbus.bus.settings import (
+    SETTINGS,
+    BusSettings,
+    InvalidSettingError,
+    SettingInfo,
+)
+from threadbus.bus.state import (
+    InputRequest,
+    TaskState,
+    ThreadState,
+    fold_task,
+)
+from threadbus.bus.tasks import (
+    Tasks,
+    TaskSummary,
+)
+from threadbus.bus.threads import (
+    Threads,
+)
+from threadbus.bus.waits import (
+    DEFAULT_WAIT,
+    Answer,
+    AssignmentResult,
+    MentionFailedError,
+    VoteResult,
+    Waits,
+)
+
+__all__ = [
+    "DEFAULT_WAIT",
+    "SETTINGS",
+    "AgentNameTakenError",
+    "AgentReplacedError",
+    "Answer",
+    "AppendError",
+    "AppendTimeoutError",
+    "Appended",
+    "ArtifactCorruptError",
+    "ArtifactError",
+    "ArtifactNotFoundError",
+    "ArtifactTooLargeError",
+    "Artifacts",
+    "AssignmentResult",
+    "Bus",
+    "BusError",
+    "BusSettings",
+    "ClosedError",
+    "ConflictError",
+    "ConnectError",
+    "Delivery",
+    "Entry",
+    "Inbox",
+    "InputRequest",
+    "InvalidSettingError",
+    "InvalidTransitionError",
+    "JetStreamMissingError",
+    "LiveHandler",
+    "LivingAgent",
+    "MentionFailedError",
+    "NoServerError",
+    "NotAParticipantError",
+    "PayloadTooLargeError",
+    "PermissionDeniedError",
+    "ReadError",
+    "Registry",
+    "RegistryError",
+    "ServerFacts",
+    "ServerTooOldError",
+    "SettingInfo",
+    "StorageFullError",
+    "StreamMismatchError",
+    "TaskFailedError",
+    "TaskNotFoundError",
+    "TaskState",
+    "TaskSummary",
+    "Tasks",
+    "ThreadClosedError",
+    "ThreadNotFoundError",
+    "ThreadState",
+    "Threads",
+    "UnknownAgentError",
+    "VoteResult",
+    "WaitTimeoutError",
+    "Waits",
+    "connect",
+    "fold_task",
+    "new_instance",
+]

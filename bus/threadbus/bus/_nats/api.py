@@ -1,0 +1,68 @@
+"""The JetStream API: one request, one answer, typed as far as threadbus looks at it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from threadbus.bus._nats.client import DirectClient
+
+_TIMEOUT_S: Final = 10.0
+
+
+class ApiError(msgspec.Struct, frozen=True):
+    """Why the server refused."""
+
+    code: int = 0
+    err_code: int = 0
+    description: str = ""
+
+
+class ApiState(msgspec.Struct, frozen=True):
+    """What a stream holds."""
+
+    messages: int = 0
+    bytes: int = 0
+    last_seq: int = 0
+    consumer_count: int = 0
+    subjects: dict[str, int] | None = None
+
+
+class ApiCluster(msgspec.Struct, frozen=True):
+    """Where a stream is kept."""
+
+    leader: str = ""
+
+
+class ApiAnswer(msgspec.Struct, frozen=True):
+    """An answer of the API; ``error`` says whether it is one."""
+
+    error: ApiError | None = None
+    config: dict[str, Any] = {}
+    state: ApiState = ApiState()
+    cluster: ApiCluster | None = None
+    total: int = 0
+
+    @property
+    def err_code(self) -> int:
+        """The server's error code, or 0."""
+        return 0 if self.error is None else self.error.err_code
+
+
+_ANSWER: Final = msgspec.json.Decoder(ApiAnswer)
+
+
+async def api(
+    client: DirectClient, subject: str, request: Mapping[str, Any] | None = None
+) -> ApiAnswer:
+    """Call the JetStream API and return its answer, also when that is an error.
+
+    Raises:
+        nats.errors.Error: there was no answer.
+    """
+    body = b"" if request is None else json.dumps(request).encode()
+    reply = await client.request(f"$JS.API.{subject}", body, timeout=_TIMEOUT_S)
+    return _ANSWER.decode(reply.data)

@@ -1,0 +1,268 @@
+"""Inboxes: durable pull consumers on the work queue that the server fills from the log.
+
+The consumer's own state is in memory (``mem_storage``): the work queue records what is not yet
+acknowledged, so after a restart of the server the consumer is simply made again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Final
+
+import structlog
+from nats.errors import Error as NatsError
+
+from threadbus.bus._nats.api import api
+from threadbus.bus._nats.client import DirectClient, header, status
+from threadbus.bus.errors import ClosedError, ReadError
+from threadbus.schemas import AgentName, inbox_filter
+
+_EXPIRES_S: Final = 30.0
+_HEARTBEAT_S: Final = 10.0
+_RETRY_S: Final = 0.2
+_MAX_ACK_PENDING: Final = 10_000
+_NOT_FOUND: Final = 10014
+_log = structlog.get_logger("threadbus.bus")
+
+
+class NatsInboxMessage:
+    """One mention under a lease."""
+
+    __slots__ = ("_ack", "_client", "_settled", "body", "deliveries", "seq", "stored_at", "subject")
+
+    def __init__(self, client: DirectClient, ack: str, body: bytes, raw: bytes) -> None:
+        self._client = client
+        self._ack = ack
+        self._settled = False
+        self.body = body
+        # $JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<time>.<pending>
+        tokens = ack.split(".")
+        self.deliveries = int(tokens[-5])
+        self.stored_at = int(tokens[-2])
+        # Where it came from: "BUS <seq> <filters> <destinations> <subject> <…>".
+        source = (header(raw, b"Nats-Stream-Source") or b"").decode().split(" ")
+        self.seq = int(source[1]) if len(source) > 1 else 0
+        self.subject = source[4] if len(source) > 4 else ""
+
+    async def ack(self) -> None:
+        """Say that it was handled."""
+        await self._say(b"+ACK", final=True)
+
+    async def nak(self, delay: timedelta) -> None:
+        """Give it back; it comes again after *delay*."""
+        nanoseconds = int(delay.total_seconds() * 1e9)
+        await self._say(b'-NAK {"delay": %d}' % nanoseconds, final=True)
+
+    async def in_progress(self) -> None:
+        """Extend the lease."""
+        await self._say(b"+WPI", final=False)
+
+    async def _say(self, word: bytes, *, final: bool) -> None:
+        if self._settled:
+            return
+        self._settled = final
+        try:
+            await self._client.publish(self._ack, word)
+        except NatsError as error:
+            # Not acknowledged means delivered again, which every handler must bear anyway.
+            _log.warning("could not settle a mention", subject=self.subject, error=str(error))
+
+
+class NatsInboxPull:
+    """One agent's inbox, pulled as far as there is room."""
+
+    def __init__(
+        self, client: DirectClient, agent: AgentName, stream: str, ack_wait: timedelta
+    ) -> None:
+        self._client = client
+        self._agent = agent
+        self._stream = stream
+        self._ack_wait = ack_wait
+        self._queue: deque[NatsInboxMessage] = deque()
+        self._arrived = asyncio.Event()
+        self._asked = 0
+        self.reply = client.new_inbox()
+        self._asked_at = 0.0
+        self._heard_at = 0.0
+        self._gone = False
+        self._closed = False
+
+    @property
+    def consumer(self) -> str:
+        """The name of the consumer."""
+        return f"agent-{self._agent}"
+
+    async def create(self) -> None:
+        """Create the consumer, or find it."""
+        subject = inbox_filter(self._agent)
+        answer = await api(
+            self._client,
+            f"CONSUMER.CREATE.{self._stream}.{self.consumer}.{subject}",
+            {
+                "stream_name": self._stream,
+                "config": {
+                    "name": self.consumer,
+                    "durable_name": self.consumer,
+                    "filter_subject": subject,
+                    "ack_policy": "explicit",
+                    "ack_wait": int(self._ack_wait.total_seconds() * 1e9),
+                    # Attempts are counted from the log; past max_deliver a message is stuck.
+                    "max_deliver": -1,
+                    "max_ack_pending": _MAX_ACK_PENDING,
+                    "mem_storage": True,
+                },
+            },
+        )
+        if answer.error is not None:
+            raise ReadError(f"the inbox of {self._agent}", answer.error.description)
+        self._gone = False
+
+    async def next(self, room: int) -> NatsInboxMessage:
+        """Return the next mention; at most *room* are asked for ahead.
+
+        Cancellation: safe; a mention that has arrived stays in the queue.
+        """
+        while True:
+            if self._queue:
+                if self._asked + len(self._queue) <= room // 2:
+                    await self._ask(room)
+                return self._queue.popleft()
+            if self._closed:
+                raise ClosedError("the inbox")
+            if self._gone:
+                await self._recreate()
+                continue
+            if self._asked <= room // 2 or time.monotonic() > self._asked_at + _EXPIRES_S:
+                await self._ask(room)
+            self._arrived.clear()
+            if self._queue or self._gone:
+                continue
+            try:
+                async with asyncio.timeout(_HEARTBEAT_S * 2):
+                    await self._arrived.wait()
+            except TimeoutError:
+                if time.monotonic() - self._heard_at > _HEARTBEAT_S * 2:
+                    # Silence: the consumer, the server or the request is gone.
+                    self._asked = 0
+                    self._gone = True
+
+    async def _ask(self, room: int) -> None:
+        batch = max(1, room) - self._asked - len(self._queue)
+        if batch <= 0:
+            return
+        request = {
+            "batch": batch,
+            "expires": int(_EXPIRES_S * 1e9),
+            "idle_heartbeat": int(_HEARTBEAT_S * 1e9),
+        }
+        self._asked += batch
+        self._asked_at = self._heard_at = time.monotonic()
+        try:
+            await self._client.publish(
+                f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{self.consumer}",
+                json.dumps(request).encode(),
+                reply=self.reply,
+            )
+        except NatsError:
+            self._asked -= batch
+            await asyncio.sleep(_RETRY_S)
+
+    async def _recreate(self) -> None:
+        try:
+            await self.create()
+        except (NatsError, TimeoutError, ReadError) as error:
+            _log.warning("inbox not there yet", agent=self._agent, reason=str(error) or "no answer")
+            await asyncio.sleep(_RETRY_S)
+
+    def on_frame(self, _subject: str, reply: str, body: bytes, raw: bytes) -> None:
+        """Take in what the consumer sends."""
+        self._heard_at = time.monotonic()
+        code = status(raw)
+        if code == 0:
+            self._asked = max(0, self._asked - 1)
+            self._queue.append(NatsInboxMessage(self._client, reply, body, raw))
+        elif code == 100:
+            return
+        elif code in {404, 408}:
+            left = int(header(raw, b"Nats-Pending-Messages") or 0)
+            self._asked = max(0, self._asked - left) if left else 0
+        else:
+            # 409 the consumer was deleted or is overloaded, 503 nobody answers: look again.
+            self._asked = 0
+            self._gone = True
+        self._arrived.set()
+
+    def on_reconnected(self) -> None:
+        """Forget what was asked of the old connection."""
+        self._asked = 0
+        self._gone = True
+        self._arrived.set()
+
+    def close(self) -> list[NatsInboxMessage]:
+        """Stop; returns what had arrived and was not taken."""
+        self._closed = True
+        left = list(self._queue)
+        self._queue.clear()
+        self._arrived.set()
+        return left
+
+
+class NatsInboxes:
+    """Every inbox reached through one connection."""
+
+    def __init__(self, client: DirectClient) -> None:
+        self._client = client
+        self._pulls: set[NatsInboxPull] = set()
+
+    @asynccontextmanager
+    async def pull(
+        self, agent: str, stream: str, ack_wait: timedelta
+    ) -> AsyncGenerator[NatsInboxPull]:
+        """Attach to the inbox of *agent*, creating it where it is not."""
+        pull = NatsInboxPull(self._client, AgentName(agent), stream, ack_wait)
+        await pull.create()
+        self._pulls.add(pull)
+        try:
+            async with self._client.listen(pull.reply, pull.on_frame):
+                yield pull
+        finally:
+            self._pulls.discard(pull)
+            for message in pull.close():
+                await message.nak(timedelta(0))
+
+    def on_reconnected(self) -> None:
+        """Ask again on the new connection."""
+        for pull in self._pulls:
+            pull.on_reconnected()
+
+    async def remove(self, agent: str, stream: str) -> None:
+        """Take the consumer away; what waits stays in the stream."""
+        answer = await api(self._client, f"CONSUMER.DELETE.{stream}.agent-{agent}")
+        if answer.error is not None and answer.err_code != _NOT_FOUND:
+            raise ReadError(f"the inbox of {agent}", answer.error.description)
+
+    async def pending(self, stream: str) -> Mapping[str, int]:
+        """Return how many mentions wait for each agent."""
+        counts: dict[str, int] = {}
+        offset = 0
+        while True:
+            answer = await api(
+                self._client,
+                f"STREAM.INFO.{stream}",
+                {"subjects_filter": "mention.>", "offset": offset},
+            )
+            if answer.error is not None:
+                raise ReadError(f"stream {stream}", answer.error.description)
+            subjects = answer.state.subjects or {}
+            for subject, count in subjects.items():
+                agent = subject.split(".")[1]
+                counts[agent] = counts.get(agent, 0) + count
+            offset += len(subjects)
+            if not subjects or offset >= answer.total:
+                return counts

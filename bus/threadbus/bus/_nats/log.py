@@ -1,0 +1,340 @@
+"""The log on a JetStream stream: appends with our own table of acknowledgements, reads, tails.
+
+nats-py's ``publish_async`` never resolves when the server refuses or dies. Here each append has a
+row in a table with a deadline; after a reconnect and after a silence it is sent again with the
+same id, so that it ends in a position or an error and is never stored twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+import msgspec
+from nats.errors import Error as NatsError
+
+from threadbus.bus._nats.api import ApiError, api
+from threadbus.bus._nats.client import DirectClient, header, status
+from threadbus.bus._nats.direct import direct_get, time_stamp
+from threadbus.bus._running import running
+from threadbus.bus.errors import (
+    AppendError,
+    AppendTimeoutError,
+    ClosedError,
+    PayloadTooLargeError,
+    PermissionDeniedError,
+    ReadError,
+    StorageFullError,
+)
+from threadbus.bus.ports import (
+    Guard,
+    GuardFailedError,
+    LossHandler,
+    MessageHandler,
+    Position,
+    StoredMessage,
+)
+from threadbus.schemas import STORED_PREFIX
+
+_RESEND_AFTER_S: Final = 2.0
+_SWEEP_S: Final = 0.25
+_BATCH: Final = 1000
+_GUARD_CODES: Final = frozenset({10071, 10164})
+_FULL_CODES: Final = frozenset({10023, 10047, 10077, 10122, 10028})
+_RETRY_CODES: Final = frozenset({10008, 10009, 10012})
+
+
+class _PubAck(msgspec.Struct):
+    seq: int = 0
+    duplicate: bool = False
+    error: ApiError | None = None
+
+
+_ACK: Final = msgspec.json.Decoder(_PubAck)
+
+
+class RefusedError(AppendError):
+    """The server refused an append for a reason that has no class of its own."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(code, reason)
+        self.code = code
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"the server refused the event: {self.reason} (code {self.code})"
+
+
+@dataclass(slots=True)
+class _Row:
+    subject: str
+    body: bytes
+    headers: dict[str, str]
+    future: asyncio.Future[Position]
+    deadline: float
+    timeout_s: float
+    resend_at: float
+    msg_id: str
+    sends: int = 0
+
+
+class NatsLog:
+    """One stream as a log. Owned by the backend, which starts and stops it."""
+
+    def __init__(self, client: DirectClient, stream: str, pending_max: int) -> None:
+        self._client = client
+        self._stream = stream
+        self._rows: dict[str, _Row] = {}
+        self._next = 0
+        self._reply = ""
+        self._pending_max = pending_max
+        self._room: deque[asyncio.Future[None]] = deque()
+        self._losses: set[LossHandler] = set()
+        self._closed = False
+        self._tail_is_whole = False
+
+    @property
+    def max_payload(self) -> int:
+        """Bytes of one message, its headers included."""
+        return self._client.max_payload
+
+    @asynccontextmanager
+    async def started(self) -> AsyncGenerator[None]:
+        """Listen for acknowledgements and watch deadlines; fail what is outstanding at the end."""
+        self._reply = self._client.new_inbox()
+        try:
+            async with (
+                self._client.listen(f"{self._reply}.*", self._on_ack),
+                running(self._sweep(), f"threadbus.log[{self._stream}].sweep"),
+            ):
+                yield
+        finally:
+            self._closed = True
+            for key in list(self._rows):
+                self._fail(key, ClosedError())
+
+    async def drain(self, deadline: timedelta) -> None:
+        """Wait for outstanding appends, at most until *deadline*."""
+        waiting = [row.future for row in self._rows.values()]
+        if waiting:
+            await asyncio.wait(waiting, timeout=deadline.total_seconds())
+
+    @property
+    def tail_is_whole(self) -> bool:
+        """Whether the tail misses nothing while the connection lasts.
+
+        True where the server that this connection leads to is the only one that keeps the stream:
+        it repeats what it stores in order on the same connection. In a cluster a leader may die
+        between the two, so there the tail only says when to read.
+        """
+        return self._tail_is_whole
+
+    async def look_at_leader(self) -> None:
+        """Find out who keeps the stream; after each connect, since it may be another server."""
+        self._tail_is_whole = False
+        info = await api(self._client, f"STREAM.INFO.{self._stream}")
+        leader = info.cluster.leader if info.cluster is not None else ""
+        alone = info.config.get("num_replicas") == 1
+        self._tail_is_whole = alone and leader == self._client.server_name
+
+    # appending
+
+    async def append(
+        self,
+        subject: str,
+        body: bytes,
+        *,
+        msg_id: str,
+        guard: Guard | None,
+        headers: Mapping[str, str],
+        timeout: timedelta,
+    ) -> asyncio.Future[Position]:
+        """Send a message and return a future of where it landed (see :class:`LogPort`)."""
+        if self._closed:
+            raise ClosedError
+        if len(self._rows) >= self._pending_max:
+            await self._wait_for_room()
+        block = {"Nats-Msg-Id": msg_id, **headers}
+        if guard is not None:
+            block["Nats-Expected-Last-Subject-Sequence"] = str(guard.last_seq)
+            block["Nats-Expected-Last-Subject-Sequence-Subject"] = guard.subject
+        size = len(body) + 12 + sum(len(k) + len(v) + 4 for k, v in block.items())
+        if size > self._client.max_payload:
+            # Sent anyway, it would cost everybody on this connection the connection.
+            raise PayloadTooLargeError(size, self._client.max_payload)
+        now = time.monotonic()
+        seconds = timeout.total_seconds()
+        self._next += 1
+        key = str(self._next)
+        row = _Row(
+            subject,
+            body,
+            block,
+            asyncio.get_running_loop().create_future(),
+            now + seconds,
+            seconds,
+            now + _RESEND_AFTER_S,
+            msg_id,
+        )
+        self._rows[key] = row
+        await self._send(key, row)
+        return row.future
+
+    async def _send(self, key: str, row: _Row) -> None:
+        row.sends += 1
+        # While reconnecting nats-py may refuse: the row stays and is sent again later.
+        with contextlib.suppress(NatsError):
+            await self._client.publish(
+                row.subject, row.body, reply=f"{self._reply}.{key}", headers=row.headers
+            )
+
+    async def _wait_for_room(self) -> None:
+        while len(self._rows) >= self._pending_max:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._room.append(waiter)
+            await waiter
+            if self._closed:
+                raise ClosedError
+
+    def _settle(self, key: str) -> _Row | None:
+        row = self._rows.pop(key, None)
+        while self._room and len(self._rows) < self._pending_max:
+            waiter = self._room.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                break
+        return row if row is not None and not row.future.done() else None
+
+    def _fail(self, key: str, error: Exception) -> None:
+        row = self._settle(key)
+        if row is not None:
+            row.future.set_exception(error)
+            # Whoever sent and forgot is not to be warned of by the loop.
+            row.future.exception()
+
+    def _on_ack(self, subject: str, _reply: str, body: bytes, raw: bytes) -> None:
+        key = subject.rpartition(".")[2]
+        row = self._rows.get(key)
+        if row is None:
+            return
+        if status(raw) == 503:
+            # No responders: the server is up before the stream is. The sweeper sends it again.
+            row.resend_at = time.monotonic() + _SWEEP_S
+            return
+        try:
+            ack = _ACK.decode(body)
+        except msgspec.DecodeError as error:
+            self._fail(key, RefusedError(0, f"unreadable acknowledgement: {error}"))
+            return
+        problem = ack.error
+        if problem is None:
+            settled = self._settle(key)
+            if settled is not None:
+                settled.future.set_result(Position(ack.seq, ack.duplicate))
+        elif problem.err_code in _RETRY_CODES:
+            row.resend_at = time.monotonic() + _SWEEP_S
+        else:
+            self._fail(key, _append_error(problem, resent=row.sends > 1))
+
+    def on_permission_error(self, message: str) -> None:
+        """Fail the append that the server has just refused by permission, if it is one."""
+        for key, row in list(self._rows.items()):
+            if f'"{row.subject.lower()}"' in message:
+                self._fail(key, PermissionDeniedError("publishing", row.subject))
+
+    async def on_reconnected(self) -> None:
+        """Send everything outstanding again; its ids keep it from being stored twice."""
+        for key, row in list(self._rows.items()):
+            await self._send(key, row)
+        for lost in list(self._losses):
+            lost()
+        with contextlib.suppress(NatsError, TimeoutError):
+            await self.look_at_leader()
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(_SWEEP_S)
+            if not self._rows:
+                continue
+            now = time.monotonic()
+            for key, row in list(self._rows.items()):
+                if row.future.cancelled():
+                    self._settle(key)
+                elif now >= row.deadline:
+                    self._fail(key, AppendTimeoutError(row.msg_id, row.timeout_s))
+                elif now >= row.resend_at and self._client.is_connected:
+                    row.resend_at = now + _RESEND_AFTER_S
+                    await self._send(key, row)
+
+    # reading
+
+    async def read(
+        self, subject: str, after: int, limit: int
+    ) -> AsyncIterator[list[StoredMessage]]:
+        """Read up to *limit* messages that match, later than *after*, in batches."""
+        next_seq, left = after + 1, limit
+        while left > 0:
+            want = min(_BATCH, left)
+            request: dict[str, object] = {
+                "seq": next_seq,
+                "batch": want,
+                "next_by_subj": subject,
+            }
+            frames, more = await direct_get(self._client, self._stream, request)
+            batch = [frame.stored() for frame in frames]
+            if batch:
+                next_seq = batch[-1].seq + 1
+                left -= len(batch)
+                yield batch
+            if not more or not batch:
+                return
+
+    async def last_per_subject(self, subject: str, limit: int) -> list[StoredMessage]:
+        """Return the last message of each subject that matches, oldest first."""
+        request = {"multi_last": [subject], "batch": limit}
+        frames, _ = await direct_get(self._client, self._stream, request)
+        return [frame.stored() for frame in frames]
+
+    async def last_seq(self) -> int:
+        """Return the last sequence of the log."""
+        info = await api(self._client, f"STREAM.INFO.{self._stream}")
+        if info.error is not None:
+            raise ReadError(f"stream {self._stream}", info.error.description)
+        return info.state.last_seq
+
+    # tailing
+
+    @asynccontextmanager
+    async def tail(
+        self, subject: str, handler: MessageHandler, on_loss: LossHandler
+    ) -> AsyncGenerator[None]:
+        """Call *handler* with each matching message once it is stored."""
+        cut = len(STORED_PREFIX)
+
+        def on_frame(stored_subject: str, _reply: str, body: bytes, raw: bytes) -> None:
+            seq = header(raw, b"Nats-Sequence")
+            if seq is not None:
+                handler(StoredMessage(int(seq), stored_subject[cut:], body, time_stamp(raw)))
+
+        self._losses.add(on_loss)
+        try:
+            async with self._client.listen(STORED_PREFIX + subject, on_frame):
+                yield
+        finally:
+            self._losses.discard(on_loss)
+
+
+def _append_error(problem: ApiError, *, resent: bool) -> Exception:
+    if problem.err_code in _GUARD_CODES:
+        digits = "".join(c for c in problem.description if c.isdigit())
+        return GuardFailedError(int(digits or 0), resent=resent)
+    if problem.err_code in _FULL_CODES:
+        return StorageFullError(problem.description)
+    return RefusedError(problem.err_code, problem.description)

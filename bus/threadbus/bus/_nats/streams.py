@@ -1,0 +1,214 @@
+"""The streams that threadbus needs, as data, and how a server is brought to them.
+
+Each spec says what must hold. What exists is compared field by field: what may be changed in
+place is updated, anything else is refused with what differs. Several processes may do this at
+once: creating what another has just created is the same as finding it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+from nats.errors import Error as NatsError
+from nats.errors import NoRespondersError
+
+from threadbus.bus._nats.api import api
+from threadbus.bus._nats.client import DirectClient
+from threadbus.bus.errors import JetStreamMissingError, ServerTooOldError, StreamMismatchError
+from threadbus.schemas import LOG_SUBJECTS, MAX_MENTIONS, STORED_PREFIX
+
+MINIMUM_VERSION: Final = (2, 12)
+DEDUP_WINDOW_NS: Final = 120 * 1_000_000_000
+LOG_STREAM: Final = "BUS"
+INBOX_STREAM: Final = "MENTIONS"
+AGENTS_BUCKET: Final = "AGENTS"
+PRESENCE_BUCKET: Final = "PRESENCE"
+ARTIFACTS_BUCKET: Final = "ARTIFACTS"
+_MARKER_TTL_NS: Final = 60 * 1_000_000_000
+_IN_USE: Final = 10058
+_NOT_FOUND: Final = 10059
+
+
+@dataclass(frozen=True)
+class StreamSpec:
+    """What one stream must be like."""
+
+    name: str
+    config: Mapping[str, Any]
+    """As the JetStream API takes it; a field that is absent is left to the server."""
+    fixed: frozenset[str] = field(default_factory=frozenset[str])
+    """Fields that the server cannot change afterwards."""
+
+
+_FIXED: Final = frozenset({"storage", "retention", "deny_delete", "deny_purge"})
+
+
+def inbox_sources(log_stream: str = LOG_STREAM) -> list[dict[str, Any]]:
+    """Return one source for each count of mentions and each position among them.
+
+    Without ``opt_start_seq`` a source that starts late begins at "now" and loses what came before.
+    """
+    return [
+        {
+            "name": log_stream,
+            "opt_start_seq": 1,
+            "subject_transforms": [
+                {
+                    "src": "bus.*.*.*.*" + ".*" * count,
+                    "dest": f"mention.{{{{wildcard({4 + position})}}}}.{{{{wildcard(1)}}}}"
+                    ".{{wildcard(2)}}.{{wildcard(3)}}.{{wildcard(4)}}",
+                }
+            ],
+        }
+        for count in range(1, MAX_MENTIONS + 1)
+        for position in range(1, count + 1)
+    ]
+
+
+def _bucket(name: str, **extra: Any) -> StreamSpec:
+    return StreamSpec(
+        f"KV_{name}",
+        {
+            "subjects": [f"$KV.{name}.>"],
+            "max_msgs_per_subject": 1,
+            "discard": "new",
+            "storage": "file",
+            "allow_direct": True,
+            "allow_rollup_hdrs": True,
+            "deny_delete": True,
+            **extra,
+        },
+        _FIXED - {"deny_purge"},
+    )
+
+
+def specs(replicas: int) -> tuple[StreamSpec, ...]:
+    """Return every stream, in the order in which they are made."""
+    return (
+        StreamSpec(
+            LOG_STREAM,
+            {
+                "subjects": [LOG_SUBJECTS],
+                "storage": "file",
+                "retention": "limits",
+                # Full means refused, not that the beginning of the log goes away.
+                "discard": "new",
+                "allow_direct": True,
+                "deny_delete": True,
+                "deny_purge": True,
+                "duplicate_window": DEDUP_WINDOW_NS,
+                "republish": {"src": LOG_SUBJECTS, "dest": STORED_PREFIX + LOG_SUBJECTS},
+                "num_replicas": replicas,
+            },
+            _FIXED,
+        ),
+        StreamSpec(
+            INBOX_STREAM,
+            # No duplicate_window: the copies of one event share their Nats-Msg-Id.
+            {
+                "storage": "file",
+                "retention": "workqueue",
+                "sources": inbox_sources(),
+                "num_replicas": replicas,
+            },
+            _FIXED - {"deny_delete", "deny_purge"},
+        ),
+        _bucket(AGENTS_BUCKET, num_replicas=replicas),
+        _bucket(
+            PRESENCE_BUCKET,
+            allow_msg_ttl=True,
+            subject_delete_marker_ttl=_MARKER_TTL_NS,
+            num_replicas=replicas,
+        ),
+    )
+
+
+async def check_server(client: DirectClient, url: str) -> None:
+    """Check the server's version and that it has JetStream for this account.
+
+    Raises:
+        ServerTooOldError: it is before 2.12.
+        JetStreamMissingError: JetStream is off.
+    """
+    version = str(client.connected_server_version)
+    numbers = tuple(int(part) for part in version.split("-")[0].split(".")[:2] if part.isdigit())
+    if numbers < MINIMUM_VERSION:
+        raise ServerTooOldError(url, version, ".".join(map(str, MINIMUM_VERSION)))
+    try:
+        info = await api(client, "INFO")
+    except NoRespondersError as error:
+        raise JetStreamMissingError(url) from error
+    except (NatsError, TimeoutError) as error:
+        raise JetStreamMissingError(url, str(error) or "no answer in time") from error
+    if info.error is not None:
+        raise JetStreamMissingError(url, info.error.description)
+
+
+async def ensure_stream(client: DirectClient, spec: StreamSpec) -> str:
+    """Create, check or update one stream. Idempotent; safe when several do it at once.
+
+    Returns:
+        ``created``, ``unchanged`` or ``updated``.
+
+    Raises:
+        StreamMismatchError: it exists and cannot be changed to what is needed.
+    """
+    found = await api(client, f"STREAM.INFO.{spec.name}")
+    if found.err_code == _NOT_FOUND:
+        made = await api(client, f"STREAM.CREATE.{spec.name}", {"name": spec.name, **spec.config})
+        if made.error is None:
+            return "created"
+        if made.err_code != _IN_USE:
+            raise StreamMismatchError(spec.name, [made.error.description])
+        found = await api(client, f"STREAM.INFO.{spec.name}")
+    if found.error is not None:
+        raise StreamMismatchError(spec.name, [found.error.description])
+    wrong = differences(spec, found.config)
+    if not wrong:
+        return "unchanged"
+    unchangeable = [text for name, text in wrong.items() if name in spec.fixed]
+    if unchangeable:
+        raise StreamMismatchError(spec.name, unchangeable)
+    wanted = {**found.config, **{name: spec.config[name] for name in wrong}}
+    changed = await api(client, f"STREAM.UPDATE.{spec.name}", wanted)
+    if changed.error is not None:
+        raise StreamMismatchError(spec.name, [*wrong.values(), changed.error.description])
+    return "updated"
+
+
+def differences(spec: StreamSpec, config: Mapping[str, Any]) -> dict[str, str]:
+    """Return what differs between a spec and what the server has, by field."""
+    wrong: dict[str, str] = {}
+    for name, wanted in spec.config.items():
+        if name == "num_replicas":
+            # How many copies are kept is the operator's to change.
+            continue
+        has = config.get(name)
+        if name == "sources":
+            same = _source_keys(has) == _source_keys(wanted)
+            shown = f"{name} are not the {len(wanted)} that fan mentions out"
+        else:
+            same = has == wanted
+            shown = f"{name} is {has!r} and must be {wanted!r}"
+        if not same:
+            wrong[name] = shown
+    return wrong
+
+
+class _Transform(msgspec.Struct, frozen=True):
+    src: str = ""
+    dest: str = ""
+
+
+class _Source(msgspec.Struct, frozen=True):
+    name: str = ""
+    opt_start_seq: int = 0
+    subject_transforms: tuple[_Transform, ...] = ()
+
+
+def _source_keys(sources: object) -> list[_Source]:
+    """Return what matters of each source; the server adds fields of its own."""
+    return msgspec.convert(sources or [], list[_Source])

@@ -1,0 +1,328 @@
+"""The bus as its users see it: one connection, one name that speaks."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import timedelta
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from threadbus.bus._nats.backend import open_backend
+from threadbus.bus.artifacts import Artifacts
+from threadbus.bus.inbox import Inbox, open_inbox
+from threadbus.bus.log import Appended, Entry, EventLog
+from threadbus.bus.ports import Backend, ServerFacts
+from threadbus.bus.registry import Registry
+from threadbus.bus.settings import BusSettings
+from threadbus.bus.speaker import Speaker
+from threadbus.bus.tasks import Tasks
+from threadbus.bus.threads import Threads
+from threadbus.bus.waits import DEFAULT_WAIT, Answer, Waits
+from threadbus.schemas import (
+    MAIN_THREAD,
+    AgentName,
+    AnyData,
+    EventId,
+    Lane,
+    MessagePosted,
+    Part,
+    SubjectFilter,
+    TaskId,
+    ThreadId,
+    as_parts,
+    live_filter,
+    live_subject,
+    new_task_id,
+    parse_agent_name,
+)
+
+_DEFAULT_INBOX: Final = "MENTIONS"
+
+LiveHandler: TypeAlias = Callable[[AgentName, Any], None]
+"""Called with the sender and the JSON value of a live message."""
+
+
+class Bus:
+    """One name on the bus. Made by :func:`connect`; :meth:`acting_as` gives another name."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        settings: BusSettings,
+        name: AgentName,
+        log: EventLog | None = None,
+        registry: Registry | None = None,
+    ) -> None:
+        self._backend = backend
+        self._log = log or EventLog(backend, settings)
+        self._speaker = Speaker(
+            name,
+            self._log,
+            registry or Registry(backend, settings),
+            Artifacts(backend.objects, settings),
+        )
+        self.settings = settings
+        self.name = name
+        self.tasks = Tasks(self._speaker)
+        self.threads = Threads(self._speaker)
+        self.waits = Waits(self._log)
+
+    @property
+    def registry(self) -> Registry:
+        """Who there is and who is living."""
+        return self._speaker.registry
+
+    @property
+    def artifacts(self) -> Artifacts:
+        """The object store."""
+        return self._speaker.artifacts
+
+    @property
+    def rejected(self) -> int:
+        """How many messages that are no events this connection has met."""
+        return self._log.rejected
+
+    def acting_as(self, name: str) -> Bus:
+        """Return a bus on the same connection that speaks under another name.
+
+        Raises:
+            InvalidNameError: the name is outside the grammar.
+        """
+        return Bus(self._backend, self.settings, parse_agent_name(name), self._log, self.registry)
+
+    # saying
+
+    async def append(
+        self,
+        data: AnyData,
+        *,
+        task: TaskId,
+        thread: ThreadId = MAIN_THREAD,
+        mentions: Sequence[str] = (),
+        cause: EventId | None = None,
+        event_id: EventId | None = None,
+    ) -> Appended:
+        """Append an event of any type under the guard of its thread.
+
+        Args:
+            data: what the event says.
+            task: the super-task.
+            thread: the thread in it.
+            mentions: who is woken, at most 16.
+            cause: the event that this one answers.
+            event_id: its id, where it is derived; a new one when absent.
+
+        Raises:
+            AppendError: it was not appended; the subclass says why.
+            SchemaError: the event breaks a rule; the message names value and limit.
+
+        Cancellation: the event may or may not be in the log; append it again with the same id.
+        """
+        return await self._speaker.say(
+            data, task=task, thread=thread, mentions=mentions, cause=cause, event_id=event_id
+        )
+
+    async def observe(
+        self,
+        data: AnyData,
+        *,
+        task: TaskId,
+        thread: ThreadId = MAIN_THREAD,
+        mentions: Sequence[str] = (),
+        cause: EventId | None = None,
+        event_id: EventId | None = None,
+    ) -> EventId:
+        """Send an observation without waiting; leaving the bus waits for it. Returns its id."""
+        return await self._speaker.note(
+            data, task=task, thread=thread, mentions=mentions, cause=cause, event_id=event_id
+        )
+
+    async def send(
+        self,
+        task: TaskId,
+        thread: ThreadId,
+        content: str | Part | Sequence[Part],
+        *,
+        mentions: Sequence[str] = (),
+        cause: EventId | None = None,
+        awaited: bool = False,
+        lane: Lane = Lane.NORMAL,
+        event_id: EventId | None = None,
+    ) -> Appended:
+        """Post a message; those mentioned are woken.
+
+        Args:
+            task: the super-task.
+            thread: the thread in it.
+            content: text or parts; large ones go to the object store.
+            mentions: participants to wake, at most 16.
+            cause: the message that this one answers.
+            awaited: the speaker follows the log for the reply, so it need not be mentioned.
+            lane: ``quick`` for a question that a busy agent answers at once.
+            event_id: its id, where it is derived.
+
+        Raises:
+            AppendError, SchemaError: see :meth:`append`.
+
+        Cancellation: the message may or may not be posted.
+        """
+        return await self._speaker.say(
+            MessagePosted(parts=as_parts(content), awaited=awaited, lane=lane),
+            task=task,
+            thread=thread,
+            mentions=mentions,
+            cause=cause,
+            event_id=event_id,
+        )
+
+    async def ask(
+        self,
+        question: str | Part | Sequence[Part],
+        *,
+        to: Sequence[str],
+        participants: Sequence[str] = (),
+        title: str = "",
+        timeout: timedelta = DEFAULT_WAIT,
+        token_budget: int | None = None,
+        task: TaskId | None = None,
+    ) -> Answer:
+        """Open a super-task and wait for its answer.
+
+        Args:
+            question: text or parts.
+            to: who is asked.
+            participants: who else may speak in the main thread.
+            title: for lists; the beginning of the question when absent.
+            timeout: how long to wait; the task goes on after it.
+            token_budget: model tokens that the whole task may use.
+            task: its id; a new one when absent.
+
+        Raises:
+            TaskFailedError: it ended without an answer.
+            WaitTimeoutError: no answer in time; :meth:`Waits.for_answer` waits on.
+            AppendError: the task could not be opened.
+
+        Cancellation: the task goes on.
+        """
+        task = task or new_task_id()
+        async with self._log.following(task, new=True) as entries:
+            await self.tasks.open(
+                question,
+                to=to,
+                participants=participants,
+                title=title,
+                token_budget=token_budget,
+                task=task,
+            )
+            return await self.waits.answer_from(entries, task, timeout)
+
+    # reading
+
+    async def read(
+        self, task: TaskId, thread: ThreadId | None = None, after: int = 0
+    ) -> AsyncIterator[Entry]:
+        """Read a super-task, or one thread of it, in log order, to its end.
+
+        Args:
+            task: the super-task.
+            thread: only this thread, when given.
+            after: only what is later than this sequence.
+
+        Yields:
+            :class:`Recorded` events, and :class:`Rejected` for bytes that are none.
+
+        Raises:
+            ReadError: the server refused or did not answer.
+
+        Cancellation: safe.
+        """
+        async for entry in self._log.read(task, thread, after):
+            yield entry
+
+    async def follow(
+        self, task: TaskId, thread: ThreadId | None = None, after: int = 0
+    ) -> AsyncIterator[Entry]:
+        """Read as :meth:`read` does and go on live, without a gap or a duplicate.
+
+        Cancellation: safe; go on later with the last sequence seen.
+        """
+        async with self._log.following(task, thread, after) as entries:
+            async for entry in entries:
+                yield entry
+
+    async def find_tasks(self, prefix: str, *, limit: int = 20) -> Sequence[TaskId]:
+        """Return the super-tasks whose id begins with *prefix*, the newest first."""
+        return [summary.task for summary in await self.tasks.list(limit=limit, prefix=prefix)]
+
+    # being woken
+
+    def inbox(
+        self, *, room: int = 16, stream: str = _DEFAULT_INBOX
+    ) -> AbstractAsyncContextManager[Inbox]:
+        """Attach to this name's durable inbox, creating it where it is not.
+
+        Args:
+            room: how many mentions are held ahead at most.
+            stream: where the inbox is; the registry record says it.
+        """
+        return open_inbox(
+            self._backend, self._log, self._speaker, self.settings, stream=stream, room=room
+        )
+
+    async def pending_mentions(self, stream: str = _DEFAULT_INBOX) -> Mapping[str, int]:
+        """Return how many mentions wait for each agent."""
+        return await self._backend.inboxes.pending(stream)
+
+    # watching
+
+    async def publish_live(self, task: TaskId, thread: ThreadId, data: Any) -> None:
+        """Send a JSON value to whoever watches now; it is never stored."""
+        await self._backend.live.publish(
+            live_subject(task, thread, self.name), msgspec.json.encode(data)
+        )
+
+    @asynccontextmanager
+    async def watching_live(self, task: TaskId, handler: LiveHandler) -> AsyncGenerator[None]:
+        """Call *handler* with the sender and the value of each live message of a super-task."""
+
+        def on_data(subject: str, body: bytes) -> None:
+            try:
+                value = msgspec.json.decode(body)
+            except msgspec.DecodeError:
+                return
+            handler(AgentName(subject.rpartition(".")[2]), value)
+
+        async with self._backend.live.subscribe(SubjectFilter(live_filter(task)), on_data):
+            yield
+
+    async def facts(self) -> ServerFacts:
+        """Return what is known of the server."""
+        return await self._backend.facts()
+
+
+@asynccontextmanager
+async def connect(
+    where: str | BusSettings | None = None, *, name: str | None = None
+) -> AsyncGenerator[Bus]:
+    """Open a bus: ``async with connect("nats://127.0.0.1:4222", name="web") as bus``.
+
+    Entering connects, checks the server, and makes the streams that are missing. Leaving normally
+    waits for outstanding appends, at most ``drain_timeout``; leaving by an exception does not.
+
+    Args:
+        where: the URL, or all settings; ``BUS_…`` variables and the defaults when absent.
+        name: who speaks; the one in the settings when absent.
+
+    Raises:
+        ConnectError: on entering; the subclass says what is wrong with the server.
+        InvalidNameError: the name is outside the grammar.
+        InvalidSettingError: a ``BUS_…`` variable has a value that it cannot take.
+    """
+    settings = where if isinstance(where, BusSettings) else BusSettings.from_env(url=where)
+    speaker = parse_agent_name(settings.name if name is None else name)
+    async with open_backend(settings, speaker) as backend:
+        await backend.ensure()
+        yield Bus(backend, settings, speaker)
+        await backend.drain(settings.drain_timeout)

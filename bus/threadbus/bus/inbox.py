@@ -1,0 +1,129 @@
+"""An agent's inbox as events: mentions under a lease, acknowledged last."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+import structlog
+
+from threadbus.bus.log import EventLog, decode_entry
+from threadbus.bus.ports import Backend, InboxMessage, InboxPull, StoredMessage
+from threadbus.bus.settings import BusSettings
+from threadbus.bus.speaker import Speaker
+from threadbus.schemas import (
+    AgentName,
+    ErrorInfo,
+    Event,
+    MentionDeadLettered,
+    Recorded,
+    Rejected,
+    SchemaError,
+    parse_event_subject,
+)
+
+_log: Any = structlog.get_logger("threadbus.bus")
+
+
+class Delivery:
+    """One mention that the agent holds until it settles it."""
+
+    __slots__ = ("_message", "recorded")
+
+    def __init__(self, message: InboxMessage, recorded: Recorded) -> None:
+        self._message = message
+        self.recorded = recorded
+
+    @property
+    def event(self) -> Event:
+        """The event that mentions the agent."""
+        return self.recorded.event
+
+    @property
+    def seq(self) -> int:
+        """Its sequence in the log."""
+        return self.recorded.seq
+
+    @property
+    def redelivered(self) -> bool:
+        """Whether it was delivered before; not known across a restart of the server."""
+        return self._message.deliveries > 1
+
+    async def ack(self) -> None:
+        """Say that it was handled and what came of it is in the log; it never comes again."""
+        await self._message.ack()
+
+    async def nak(self, delay: timedelta = timedelta(0)) -> None:
+        """Give it back; it comes again after *delay*, maybe to another replica."""
+        await self._message.nak(delay)
+
+    async def in_progress(self) -> None:
+        """Extend the lease by ``ack_wait`` from now."""
+        await self._message.in_progress()
+
+
+class Inbox:
+    """An attached inbox; see :meth:`threadbus.bus.Bus.inbox`."""
+
+    def __init__(self, pull: InboxPull, log: EventLog, speaker: Speaker, room: int) -> None:
+        self._pull = pull
+        self._log = log
+        self._speaker = speaker
+        self._room = room
+
+    def __aiter__(self) -> AsyncIterator[Delivery]:
+        return self._deliveries()
+
+    async def _deliveries(self) -> AsyncIterator[Delivery]:
+        while True:
+            yield await self.next()
+
+    async def next(self) -> Delivery:
+        """Return the next mention.
+
+        What is no event is acknowledged, reported to whoever sent it, and passed over.
+
+        Cancellation: safe; nothing is lost.
+        """
+        while True:
+            message = await self._pull.next(self._room)
+            entry = decode_entry(
+                StoredMessage(message.seq, message.subject, message.body, message.stored_at)
+            )
+            if isinstance(entry, Recorded):
+                self._log.learn(entry)
+                return Delivery(message, entry)
+            await self._report(entry)
+            await message.ack()
+
+    async def _report(self, entry: Rejected) -> None:
+        """Tell the sender, as far as the subject says who that is."""
+        self._log.rejected += 1
+        _log.warning("a mention is not an event", seq=entry.seq, reason=entry.reason)
+        try:
+            where = parse_event_subject(entry.subject)
+        except SchemaError:
+            return
+        await self._speaker.note(
+            MentionDeadLettered(error=ErrorInfo("malformed_event", entry.reason)),
+            task=where.task,
+            thread=where.thread,
+            mentions=[where.sender],
+        )
+
+
+@asynccontextmanager
+async def open_inbox(
+    backend: Backend,
+    log: EventLog,
+    speaker: Speaker,
+    settings: BusSettings,
+    *,
+    stream: str,
+    room: int,
+) -> AsyncGenerator[Inbox]:
+    """Attach to the inbox of *speaker*; what was pulled and not settled goes back at the end."""
+    async with backend.inboxes.pull(AgentName(speaker.name), stream, settings.ack_wait) as pull:
+        yield Inbox(pull, log, speaker, room)

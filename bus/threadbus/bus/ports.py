@@ -1,0 +1,294 @@
+"""What the bus needs of whatever keeps the log: five small roles.
+
+``threadbus.bus`` is written against these. NATS JetStream fills them in production, and a twin in
+memory (:mod:`threadbus.bus.testing`) in unit tests; one contract suite runs on both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import NamedTuple, Protocol, TypeAlias
+
+
+class StoredMessage(NamedTuple):
+    """One message of the log as the server keeps it."""
+
+    seq: int
+    subject: str
+    body: bytes
+    stored_at: int
+    """Nanoseconds since the epoch by the server's clock."""
+
+
+class Position(NamedTuple):
+    """Where an append landed."""
+
+    seq: int
+    duplicate: bool
+    """Whether the message was there already, by its id."""
+
+
+class Guard(NamedTuple):
+    """A condition on an append: the last sequence on *subject* is still *last_seq*."""
+
+    subject: str
+    last_seq: int
+
+
+class GuardFailedError(Exception):
+    """The guard did not hold; the caller reloads and decides. Never leaves this folder."""
+
+    def __init__(self, last_seq: int, *, resent: bool = False) -> None:
+        super().__init__(last_seq)
+        self.last_seq = last_seq
+        self.resent = resent
+        """Whether an earlier copy of the same message may have been stored."""
+
+
+class KeyEntry(NamedTuple):
+    """A value of a key-value bucket."""
+
+    key: str
+    value: bytes
+    revision: int
+
+
+class InboxMessage(Protocol):
+    """One mention that an agent holds under a lease."""
+
+    @property
+    def subject(self) -> str:
+        """The subject that the event was published on."""
+        ...
+
+    @property
+    def body(self) -> bytes:
+        """The event."""
+        ...
+
+    @property
+    def seq(self) -> int:
+        """The event's sequence in the log."""
+        ...
+
+    @property
+    def stored_at(self) -> int:
+        """Nanoseconds since the epoch when it was put into the inbox."""
+        ...
+
+    @property
+    def deliveries(self) -> int:
+        """How often it was delivered since the inbox was last created, from 1."""
+        ...
+
+    async def ack(self) -> None:
+        """Say that it was handled; it never comes again."""
+        ...
+
+    async def nak(self, delay: timedelta) -> None:
+        """Give it back; it comes again after *delay*."""
+        ...
+
+    async def in_progress(self) -> None:
+        """Extend the lease."""
+        ...
+
+
+MessageHandler: TypeAlias = Callable[[StoredMessage], None]
+DataHandler: TypeAlias = Callable[[str, bytes], None]
+LossHandler: TypeAlias = Callable[[], None]
+
+
+class LogPort(Protocol):
+    """The append-only log."""
+
+    @property
+    def max_payload(self) -> int:
+        """Bytes of one message, its headers included."""
+        ...
+
+    @property
+    def tail_is_whole(self) -> bool:
+        """Whether a tail misses nothing between two calls of its loss handler."""
+        ...
+
+    async def append(
+        self,
+        subject: str,
+        body: bytes,
+        *,
+        msg_id: str,
+        guard: Guard | None,
+        headers: Mapping[str, str],
+        timeout: timedelta,
+    ) -> asyncio.Future[Position]:
+        """Send a message and return a future of where it landed; waits only for room.
+
+        The future ends with GuardFailedError, or with an AppendError, in any case by *timeout*.
+        """
+        ...
+
+    def read(self, subject: str, after: int, limit: int) -> AsyncIterator[list[StoredMessage]]:
+        """Read up to *limit* messages that match, later than *after*, in batches."""
+        ...
+
+    async def last_seq(self) -> int:
+        """Return the last sequence of the log."""
+        ...
+
+    async def last_per_subject(self, subject: str, limit: int) -> list[StoredMessage]:
+        """Return the last message of each subject that matches, oldest first."""
+        ...
+
+    def tail(
+        self, subject: str, handler: MessageHandler, on_loss: LossHandler
+    ) -> AbstractAsyncContextManager[None]:
+        """Call *handler* with each matching message once it is stored.
+
+        *on_loss* is called when some may have been missed: read the log again.
+        """
+        ...
+
+
+class InboxPort(Protocol):
+    """Durable inboxes, one for each agent."""
+
+    def pull(
+        self, agent: str, stream: str, ack_wait: timedelta
+    ) -> AbstractAsyncContextManager[InboxPull]:
+        """Attach to the inbox of *agent*, creating it where it is not."""
+        ...
+
+    async def remove(self, agent: str, stream: str) -> None:
+        """Take the inbox away; mentions that wait in it are kept by the stream."""
+        ...
+
+    async def pending(self, stream: str) -> Mapping[str, int]:
+        """Return how many mentions wait for each agent."""
+        ...
+
+
+class InboxPull(Protocol):
+    """An attached inbox."""
+
+    async def next(self, room: int) -> InboxMessage:
+        """Return the next mention; at most *room* are held ahead."""
+        ...
+
+
+class KeyValuePort(Protocol):
+    """One key-value bucket."""
+
+    async def get(self, key: str) -> KeyEntry | None:
+        """Return the value of *key*."""
+        ...
+
+    async def put(
+        self, key: str, value: bytes, *, revision: int | None = None, ttl: timedelta | None = None
+    ) -> int:
+        """Set *key* and return its revision.
+
+        With *revision* only when that is the current one (0: the key must not exist), otherwise
+        GuardFailedError; with *ttl* the key goes away by itself.
+        """
+        ...
+
+    async def delete(self, key: str) -> None:
+        """Take *key* away."""
+        ...
+
+    async def entries(self, prefix: str = "") -> Sequence[KeyEntry]:
+        """Return every key that starts with *prefix*."""
+        ...
+
+    def watch(self, key: str, handler: Callable[[], None]) -> AbstractAsyncContextManager[None]:
+        """Call *handler* when *key* may have changed."""
+        ...
+
+
+class ObjectPort(Protocol):
+    """The object store."""
+
+    async def exists(self, name: str) -> bool:
+        """Whether there is an object of that name."""
+        ...
+
+    async def put(self, name: str, content: bytes) -> None:
+        """Store an object."""
+        ...
+
+    async def get(self, name: str, limit: int) -> bytes | None:
+        """Return an object of at most *limit* bytes, or None where there is none."""
+        ...
+
+
+class LivePort(Protocol):
+    """Messages that are never stored."""
+
+    async def publish(self, subject: str, body: bytes) -> None:
+        """Send to whoever listens now."""
+        ...
+
+    def subscribe(self, subject: str, handler: DataHandler) -> AbstractAsyncContextManager[None]:
+        """Call *handler* with the subject and body of each message."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerFacts:
+    """What is known of the server."""
+
+    version: str
+    url: str
+    max_payload: int
+    name: str
+
+
+class Backend(Protocol):
+    """Everything together, for as long as a connection lasts."""
+
+    @property
+    def log(self) -> LogPort:
+        """The log."""
+        ...
+
+    @property
+    def inboxes(self) -> InboxPort:
+        """The inboxes."""
+        ...
+
+    @property
+    def agents(self) -> KeyValuePort:
+        """The registry."""
+        ...
+
+    @property
+    def presence(self) -> KeyValuePort:
+        """Heartbeats."""
+        ...
+
+    @property
+    def objects(self) -> ObjectPort:
+        """The object store."""
+        ...
+
+    @property
+    def live(self) -> LivePort:
+        """Messages that are never stored."""
+        ...
+
+    async def ensure(self) -> None:
+        """Create what is missing, check what is there."""
+        ...
+
+    async def facts(self) -> ServerFacts:
+        """Return what is known of the server."""
+        ...
+
+    async def drain(self, deadline: timedelta) -> None:
+        """Wait for outstanding appends, at most until *deadline*."""
+        ...

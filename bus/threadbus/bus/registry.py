@@ -1,0 +1,249 @@
+"""The registry: who there is, who holds a name, and who is living.
+
+An agent's record is one key, its heartbeats are another for each instance, which goes away by
+itself. A name is held by the holder in the record for as long as one instance of it is living.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from threadbus.bus.errors import AgentNameTakenError, UnknownAgentError
+from threadbus.bus.ports import Backend, GuardFailedError, KeyEntry
+from threadbus.bus.settings import BusSettings
+from threadbus.schemas import (
+    MAX_CARD_BYTES,
+    AgentCard,
+    AgentName,
+    AgentRecord,
+    LimitExceededError,
+    Presence,
+    nearest_names,
+    new_event_id,
+    parse_agent_name,
+)
+
+_TRIES: Final = 8
+_KNOWN_FOR_S: Final = 5.0
+_log: Any = structlog.get_logger("threadbus.bus")
+
+
+def new_instance() -> str:
+    """Make the name of one running instance: host, process and a random suffix."""
+    host = "".join(c if c.isalnum() or c in "-_" else "-" for c in socket.gethostname().lower())
+    return f"{host[:40] or 'host'}-{os.getpid()}-{new_event_id()[-6:]}"
+
+
+class LivingAgent(msgspec.Struct, frozen=True):
+    """A record and the heartbeats of its instances; none when nobody is living."""
+
+    record: AgentRecord
+    instances: tuple[Presence, ...]
+
+    @property
+    def name(self) -> AgentName:
+        """The agent's name."""
+        return AgentName(self.record.card.name)
+
+    @property
+    def is_living(self) -> bool:
+        """Whether an instance has a heartbeat within the time to live."""
+        return bool(self.instances)
+
+
+class Registry:
+    """The registry and the heartbeats of one bus."""
+
+    def __init__(self, backend: Backend, settings: BusSettings) -> None:
+        self._backend = backend
+        self._ttl = settings.presence_ttl
+        self._known: dict[str, float] = {}
+
+    async def register(
+        self,
+        card: AgentCard,
+        *,
+        holder: str,
+        takeover: bool = False,
+        replicas: int = 1,
+        push: bool = False,
+    ) -> AgentRecord:
+        """Take a name, or renew what the same holder registered.
+
+        Args:
+            card: how the agent presents itself; an empty description keeps the registered one.
+            holder: who holds the name: an instance, or a group of replicas.
+            takeover: replace whoever holds the name; it is told and stops.
+            replicas: how many instances share the inbox.
+            push: whether mentions are pushed to ``inbox.<name>``.
+
+        Raises:
+            AgentNameTakenError: somebody else holds the name and is living.
+            InvalidNameError: the name is outside the grammar; names one that would do.
+            LimitExceededError: the card is too large.
+
+        Cancellation: safe; register again.
+        """
+        name = parse_agent_name(card.name)
+        for _ in range(_TRIES):
+            entry = await self._backend.agents.get(name)
+            held = None if entry is None else _decode_record(entry)
+            if held is not None and held.holder != holder and not takeover:
+                living = await self.presence(name)
+                other = [beat for beat in living if beat.holder == held.holder]
+                if other:
+                    raise AgentNameTakenError(name, held.holder, held.host, held.pid)
+            if held is not None and not card.description and held.card.description:
+                card = msgspec.structs.replace(card, description=held.card.description)
+            record = AgentRecord(
+                card=card,
+                holder=holder,
+                host=socket.gethostname(),
+                pid=os.getpid(),
+                registered_at=time.time_ns(),
+                replicas=replicas,
+                push=push,
+            )
+            try:
+                await self._backend.agents.put(
+                    name, _encode_record(record), revision=0 if entry is None else entry.revision
+                )
+            except GuardFailedError:
+                # Another process registered the name in between: look again who holds it.
+                continue
+            return record
+        raise AgentNameTakenError(name, "several that register at once", "", 0)
+
+    async def update(self, card: AgentCard) -> AgentRecord:
+        """Change the card of a registered agent; who holds the name stays.
+
+        Raises:
+            UnknownAgentError: nobody registered it.
+        """
+        for _ in range(_TRIES):
+            entry = await self._backend.agents.get(card.name)
+            held = None if entry is None else _decode_record(entry)
+            if entry is None or held is None:
+                raise await self.unknown(card.name)
+            record = msgspec.structs.replace(held, card=card)
+            try:
+                await self._backend.agents.put(
+                    card.name, _encode_record(record), revision=entry.revision
+                )
+            except GuardFailedError:
+                continue
+            return record
+        raise AgentNameTakenError(card.name, "several that update it at once", "", 0)
+
+    async def deregister(self, name: str) -> None:
+        """Take an agent out of the registry. Idempotent. Its events and its inbox stay."""
+        await self._backend.agents.delete(parse_agent_name(name))
+        self._known.pop(name, None)
+
+    async def get(self, name: str) -> AgentRecord | None:
+        """Return the record of one agent."""
+        entry = await self._backend.agents.get(parse_agent_name(name))
+        return None if entry is None else _decode_record(entry)
+
+    async def list(self) -> Sequence[AgentRecord]:
+        """Return every registered agent by name."""
+        entries = await self._backend.agents.entries()
+        records = [record for entry in entries if (record := _decode_record(entry)) is not None]
+        return sorted(records, key=lambda record: record.card.name)
+
+    async def agents(self) -> Sequence[LivingAgent]:
+        """Return every registered agent with the heartbeats of its instances."""
+        beats: dict[str, list[Presence]] = {}
+        for beat in await self.presence():
+            beats.setdefault(beat.agent, []).append(beat)
+        return [
+            LivingAgent(
+                record,
+                tuple(
+                    beat for beat in beats.get(record.card.name, []) if beat.holder == record.holder
+                ),
+            )
+            for record in await self.list()
+        ]
+
+    async def living(self) -> Sequence[LivingAgent]:
+        """Return the agents that have a living instance."""
+        return [agent for agent in await self.agents() if agent.is_living]
+
+    async def presence(self, name: str = "") -> Sequence[Presence]:
+        """Return the heartbeats of one agent, or of all."""
+        entries = await self._backend.presence.entries(f"{name}." if name else "")
+        return [beat for entry in entries if (beat := _decode_beat(entry)) is not None]
+
+    async def beat(self, presence: Presence) -> None:
+        """Record a heartbeat; it counts for ``presence_ttl``."""
+        await self._backend.presence.put(
+            f"{presence.agent}.{presence.instance}", msgspec.json.encode(presence), ttl=self._ttl
+        )
+
+    async def leave(self, name: str, instance: str) -> None:
+        """Take a heartbeat away at once, when an instance stops in order."""
+        await self._backend.presence.delete(f"{name}.{instance}")
+
+    async def check_known(self, names: Sequence[str]) -> None:
+        """Check that each name is registered; what was found a moment ago is not looked up again.
+
+        Raises:
+            UnknownAgentError: one is not; has the nearest names.
+        """
+        now = time.monotonic()
+        for name in names:
+            if self._known.get(name, 0.0) > now:
+                continue
+            if await self._backend.agents.get(parse_agent_name(name)) is None:
+                raise await self.unknown(name)
+            self._known[name] = now + _KNOWN_FOR_S
+
+    async def unknown(self, name: str) -> UnknownAgentError:
+        """Return the error for a name that nobody registered, with the nearest ones."""
+        records = await self.list()
+        return UnknownAgentError(name, nearest_names(name, [r.card.name for r in records]))
+
+    @asynccontextmanager
+    async def watching(self, name: str, handler: Callable[[], None]) -> AsyncGenerator[None]:
+        """Call *handler* whenever the record of *name* may have changed."""
+        async with self._backend.agents.watch(name, handler):
+            yield
+
+
+def _encode_record(record: AgentRecord) -> bytes:
+    body = msgspec.json.encode(record)
+    if len(body) > MAX_CARD_BYTES:
+        raise LimitExceededError(
+            f"bytes of the card of {record.card.name}",
+            len(body),
+            MAX_CARD_BYTES,
+            "shorten descriptions and examples",
+        )
+    # Encoding does not check what the fields allow.
+    msgspec.json.decode(body, type=AgentRecord)
+    return body
+
+
+def _decode_record(entry: KeyEntry) -> AgentRecord | None:
+    try:
+        return msgspec.json.decode(entry.value, type=AgentRecord)
+    except msgspec.MsgspecError as error:
+        _log.warning("unreadable agent record, skipped", agent=entry.key, reason=str(error))
+        return None
+
+
+def _decode_beat(entry: KeyEntry) -> Presence | None:
+    try:
+        return msgspec.json.decode(entry.value, type=Presence)
+    except msgspec.MsgspecError as error:
+        _log.warning("unreadable heartbeat, skipped", key=entry.key, reason=str(error))
+        return None

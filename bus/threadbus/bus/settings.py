@@ -1,0 +1,161 @@
+"""Every setting of the bus in one table: a flag, an environment variable and a default each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final, Self, TypeAlias
+
+from threadbus.bus.errors import BusError
+from threadbus.schemas import MAX_PART_BYTES_INLINE, parse_agent_name, shorten
+
+Parser: TypeAlias = Callable[[str], Any]
+
+
+class InvalidSettingError(BusError, ValueError):
+    """A setting has a value that it cannot take."""
+
+    def __init__(self, name: str, value: str, expected: str) -> None:
+        super().__init__(name, value, expected)
+        self.name = name
+        self.value = value
+        self.expected = expected
+
+    def __str__(self) -> str:
+        return f"{self.name}={shorten(self.value)!r} is not valid: {self.expected}"
+
+
+def _seconds(text: str) -> timedelta:
+    value = float(text)
+    if not 0 < value <= 86_400 * 365:
+        raise ValueError(text)
+    return timedelta(seconds=value)
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value <= 0:
+        raise ValueError(text)
+    return value
+
+
+_TIME: Final[tuple[Parser, str]] = (_seconds, "a number of seconds above 0")
+_COUNT: Final[tuple[Parser, str]] = (_positive, "a whole number above 0")
+_MAX_APPEND_TIMEOUT: Final = timedelta(seconds=100)
+
+
+@dataclass(frozen=True)
+class SettingInfo:
+    """One line of the table."""
+
+    attribute: str
+    flag: str
+    help: str
+    parse: Parser = str
+    expected: str = "text"
+
+    @property
+    def env(self) -> str:
+        """The environment variable: the flag in capitals after ``BUS_``."""
+        return "BUS_" + self.flag.removeprefix("--").replace("-", "_").upper()
+
+
+SETTINGS: Final = (
+    SettingInfo("url", "--url", "Where the NATS server is."),
+    SettingInfo("name", "--as", "Who speaks: an agent name.", parse_agent_name, "an agent name"),
+    SettingInfo("credentials", "--creds", "File with NATS credentials (JWT and nkey)."),
+    SettingInfo("nkey", "--nkey", "File with a NATS nkey seed."),
+    SettingInfo("connect_timeout", "--connect-timeout", "Time for a server to answer.", *_TIME),
+    SettingInfo(
+        "append_timeout",
+        "--append-timeout",
+        "Time for an append to be acknowledged, over all its retries; at most 100 s.",
+        *_TIME,
+    ),
+    SettingInfo(
+        "drain_timeout", "--drain-timeout", "Time that unfinished work gets at a stop.", *_TIME
+    ),
+    SettingInfo(
+        "ack_wait",
+        "--ack-wait",
+        "Time after which the mention of a dead agent goes to another replica.",
+        *_TIME,
+    ),
+    SettingInfo(
+        "presence_ttl",
+        "--presence-ttl",
+        "Time without a heartbeat after which an agent counts as gone.",
+        *_TIME,
+    ),
+    SettingInfo("replicas", "--copies", "Servers that keep a copy of each new stream.", *_COUNT),
+    SettingInfo(
+        "part_max_bytes",
+        "--part-max-bytes",
+        "Bytes of one part kept in the event; a larger one goes to the object store.",
+        *_COUNT,
+    ),
+    SettingInfo("artifact_max_bytes", "--artifact-max-bytes", "Bytes of one artifact.", *_COUNT),
+    SettingInfo("pending_max", "--pending-max", "Appends that may await their answer.", *_COUNT),
+)
+"""Every setting: its attribute, flag, environment variable and meaning."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BusSettings:
+    """How to reach the server, and the bounds that the client keeps."""
+
+    url: str = "nats://127.0.0.1:4222"
+    name: str = "user"
+    credentials: str = ""
+    nkey: str = ""
+    connect_timeout: timedelta = timedelta(seconds=3)
+    append_timeout: timedelta = timedelta(seconds=30)
+    drain_timeout: timedelta = timedelta(seconds=10)
+    ack_wait: timedelta = timedelta(seconds=30)
+    presence_ttl: timedelta = timedelta(seconds=15)
+    replicas: int = 1
+    part_max_bytes: int = MAX_PART_BYTES_INLINE
+    artifact_max_bytes: int = 256 * 1024 * 1024
+    pending_max: int = 4096
+
+    def __post_init__(self) -> None:
+        # A retry after the server has forgotten the id would be stored a second time.
+        if self.append_timeout > _MAX_APPEND_TIMEOUT:
+            raise InvalidSettingError(
+                "append_timeout", _show(self.append_timeout), "at most 100 seconds"
+            )
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] | None = None, **overrides: str | None) -> Self:
+        """Build settings from ``BUS_…`` variables and, above them, from *overrides*.
+
+        Args:
+            environ: the environment; the process's own when absent.
+            overrides: attribute names with the text a person typed; ``None`` means not given.
+
+        Raises:
+            InvalidSettingError: a value cannot be taken; names it and what is expected.
+        """
+        source = os.environ if environ is None else environ
+        values: dict[str, Any] = {}
+        for info in SETTINGS:
+            text, name = overrides.get(info.attribute), info.flag
+            if text is None:
+                text, name = source.get(info.env), info.env
+            if text is None or text == "":
+                continue
+            try:
+                values[info.attribute] = info.parse(text)
+            except ValueError as error:
+                raise InvalidSettingError(name, text, info.expected) from error
+        return cls(**values)
+
+    def shown(self) -> dict[str, str]:
+        """Return each setting as text for a person, durations in seconds."""
+        return {info.attribute: _show(getattr(self, info.attribute)) for info in SETTINGS}
+
+
+def _show(value: object) -> str:
+    return f"{value.total_seconds():g}" if isinstance(value, timedelta) else str(value)

@@ -1,0 +1,106 @@
+"""One name on the bus: turns what it has to say into events and appends them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from threadbus.bus.artifacts import Artifacts
+from threadbus.bus.errors import NotAParticipantError
+from threadbus.bus.log import Appended, EventLog
+from threadbus.bus.registry import Registry
+from threadbus.bus.state import ThreadState
+from threadbus.schemas import (
+    MAIN_THREAD,
+    AgentName,
+    AnyData,
+    ArtifactAdded,
+    EventId,
+    Part,
+    TaskId,
+    ThreadId,
+    make_event,
+    parse_agent_name,
+)
+
+
+class Speaker:
+    """A sender name and what it needs to append under it."""
+
+    def __init__(
+        self, name: AgentName, log: EventLog, registry: Registry, artifacts: Artifacts
+    ) -> None:
+        self.name = name
+        self.log = log
+        self.registry = registry
+        self.artifacts = artifacts
+
+    async def say(
+        self,
+        data: AnyData,
+        *,
+        task: TaskId,
+        thread: ThreadId = MAIN_THREAD,
+        mentions: Sequence[str] = (),
+        cause: EventId | None = None,
+        event_id: EventId | None = None,
+        check: Callable[[ThreadState], None] | None = None,
+    ) -> Appended:
+        """Append an event under this name; large parts go to the object store first.
+
+        Raises:
+            UnknownAgentError: a mention is neither a participant nor registered.
+            AppendError: see :meth:`EventLog.append`.
+        """
+        event = make_event(
+            await self._offload(data),
+            task=task,
+            thread=thread,
+            sender=self.name,
+            cause=cause,
+            mentions=tuple([parse_agent_name(name) for name in mentions]),
+            event_id=event_id,
+        )
+        try:
+            return await self.log.append(event, check)
+        except NotAParticipantError as refusal:
+            # The nearest names help more than a list of participants where a name is misspelt.
+            others = [name for name in refusal.names if name != self.name]
+            await self.registry.check_known(others)
+            raise
+
+    async def note(
+        self,
+        data: AnyData,
+        *,
+        task: TaskId,
+        thread: ThreadId = MAIN_THREAD,
+        mentions: Sequence[str] = (),
+        cause: EventId | None = None,
+        event_id: EventId | None = None,
+    ) -> EventId:
+        """Send an observation without waiting for its acknowledgement; return its id."""
+        event = make_event(
+            data,
+            task=task,
+            thread=thread,
+            sender=self.name,
+            cause=cause,
+            mentions=tuple([parse_agent_name(name) for name in mentions]),
+            event_id=event_id,
+        )
+        await self.log.observe(event)
+        return event.id
+
+    async def _offload(self, data: AnyData) -> AnyData:
+        if isinstance(data, ArtifactAdded):
+            (part,) = await self.artifacts.offload((data.part,))
+            return data if part is data.part else msgspec.structs.replace(data, part=part)
+        parts: tuple[Part, ...] = getattr(data, "parts", ())
+        if not parts:
+            return data
+        kept = await self.artifacts.offload(parts)
+        if all(new is old for new, old in zip(kept, parts, strict=True)):
+            return data
+        return msgspec.structs.replace(data, parts=kept)

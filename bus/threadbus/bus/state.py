@@ -1,0 +1,244 @@
+"""What a thread and a super-task are, as pure folds over the log.
+
+Nothing else says who takes part or whether a thread is open: anybody who reads the same events
+comes to the same state. An event id counts once; the first wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from threadbus.schemas import (
+    MAIN_THREAD,
+    AgentName,
+    AnswerSubmitted,
+    ArtifactAdded,
+    ConversationState,
+    Event,
+    EventClass,
+    EventId,
+    InputGiven,
+    InputRequested,
+    ModelCalled,
+    ParticipantAdded,
+    ParticipantRemoved,
+    Parts,
+    Recorded,
+    TaskClosed,
+    TaskId,
+    TaskOpened,
+    TaskStatus,
+    TaskStatusChanged,
+    ThreadClosed,
+    ThreadId,
+    ThreadOpened,
+    ThreadStateChanged,
+)
+
+
+class ThreadState(msgspec.Struct, kw_only=True):
+    """One thread as of the last control event that was folded in."""
+
+    task: TaskId
+    thread: ThreadId
+    title: str = ""
+    goal: str = ""
+    parent: ThreadId | None = None
+    creator: AgentName | None = None
+    opened_at: int = 0
+    """Nanoseconds since the epoch."""
+    participants: dict[AgentName, None] = {}
+    """In the order in which they came; a dictionary for quick look-up."""
+    removed: set[AgentName] = set()
+    is_open: bool = False
+    outcome: str = ""
+    summary: str = ""
+    conversation: ConversationState = ConversationState.DISCUSSION
+    next_speakers: tuple[AgentName, ...] = ()
+    max_turns: int | None = None
+    last_ctl_seq: int = 0
+    """The sequence of the last control event: what the guard compares with."""
+    ignored: int = 0
+    """Control events from outside the thread, which do not count."""
+    control_seqs: dict[EventId, int] = {}
+    """Where each control event is; an id that comes again is passed over."""
+
+    @property
+    def exists(self) -> bool:
+        """Whether it was ever opened."""
+        return self.creator is not None
+
+    def apply(self, seq: int, event: Event) -> None:
+        """Fold one control event in; anything that was folded in already is passed over."""
+        if seq <= self.last_ctl_seq or event.event_class is not EventClass.CTL:
+            return
+        self.last_ctl_seq = seq
+        if event.id in self.control_seqs:
+            return
+        self.control_seqs[event.id] = seq
+        if self.exists and event.sender not in self.participants:
+            # The server cannot refuse this one, so every reader does.
+            self.ignored += 1
+            return
+        match event.data:
+            case TaskOpened() as data:
+                self._open(event, data.title, data.participants)
+            case ThreadOpened() as data:
+                self._open(event, data.title, data.participants)
+                self.parent = ThreadId(data.parent)
+                self.goal = data.goal
+                self.max_turns = data.max_turns
+            case ParticipantAdded() as data:
+                self.participants[AgentName(data.participant)] = None
+                self.removed.discard(AgentName(data.participant))
+            case ParticipantRemoved() as data:
+                self.participants.pop(AgentName(data.participant), None)
+                self.removed.add(AgentName(data.participant))
+            case ThreadStateChanged() as data:
+                self.conversation = data.state
+                self.next_speakers = tuple(AgentName(name) for name in data.next_speakers)
+            case ThreadClosed() as data:
+                self._close(data.outcome.value, data.summary)
+            case TaskClosed() as data:
+                self._close(data.outcome.value, data.summary)
+            case _:
+                pass
+
+    def _open(self, event: Event, title: str, participants: tuple[str, ...]) -> None:
+        if self.exists:
+            return
+        self.title = title
+        self.creator = event.sender
+        self.opened_at = event.at
+        self.is_open = True
+        named = (event.sender, *map(AgentName, participants), *event.mentions)
+        self.participants = dict.fromkeys(named)
+
+    def _close(self, outcome: str, summary: str) -> None:
+        if self.is_open:
+            self.is_open = False
+            self.outcome = outcome
+            self.summary = summary
+
+
+class InputRequest(msgspec.Struct, frozen=True):
+    """A question to whoever opened the task."""
+
+    event: Event
+    parts: Parts
+
+
+class TaskState(msgspec.Struct, kw_only=True):
+    """One super-task as of the last event that was folded in."""
+
+    task: TaskId
+    title: str = ""
+    status: TaskStatus = TaskStatus.WORKING
+    opened_by: AgentName | None = None
+    opened_at: int = 0
+    closed_at: int = 0
+    question: Parts = ()
+    summary: str = ""
+    note: str = ""
+    token_budget: int | None = None
+    deadline_at: int | None = None
+    tokens_used: int = 0
+    answers: dict[EventId, Event] = {}
+    accepted: EventId | None = None
+    requests: dict[EventId, InputRequest] = {}
+    """Requests for input that nobody has answered yet."""
+    artifacts: list[Event] = []
+    threads: dict[ThreadId, ThreadState] = {}
+    last_seq: int = 0
+    events: int = 0
+    seen: set[EventId] = set()
+
+    @property
+    def exists(self) -> bool:
+        """Whether it was ever opened."""
+        return self.opened_by is not None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anything may still follow."""
+        return self.exists and not self.status.is_final
+
+    @property
+    def answer(self) -> Event | None:
+        """The answer that the closing of the task accepts."""
+        return None if self.accepted is None else self.answers.get(self.accepted)
+
+    def thread(self, thread: ThreadId) -> ThreadState:
+        """Return the state of one thread, a new one where it was not seen yet."""
+        found = self.threads.get(thread)
+        if found is None:
+            found = self.threads[thread] = ThreadState(task=self.task, thread=thread)
+        return found
+
+    def apply(self, recorded: Recorded) -> None:
+        """Fold one event in; a repeated id or an earlier sequence is passed over."""
+        event, seq = recorded.event, recorded.seq
+        if seq <= self.last_seq:
+            return
+        self.last_seq = seq
+        if event.id in self.seen:
+            return
+        self.seen.add(event.id)
+        self.events += 1
+        if event.event_class is EventClass.CTL:
+            thread = self.thread(event.thread)
+            ignored = thread.ignored
+            thread.apply(seq, event)
+            if event.thread == MAIN_THREAD and thread.ignored == ignored:
+                self._control(event)
+            return
+        match event.data:
+            case ModelCalled() as data:
+                self.tokens_used += data.input_tokens + data.output_tokens
+            case AnswerSubmitted():
+                self.answers[event.id] = event
+            case ArtifactAdded():
+                self.artifacts.append(event)
+            case _:
+                pass
+
+    def _control(self, event: Event) -> None:
+        if not self.is_open and self.exists:
+            return
+        match event.data:
+            case TaskOpened() as data:
+                if self.exists:
+                    return
+                self.title = data.title
+                self.opened_by = event.sender
+                self.opened_at = event.at
+                self.question = data.parts
+                self.token_budget = data.token_budget
+                self.deadline_at = data.deadline_at
+            case TaskStatusChanged() as data:
+                self.status = data.status
+                self.note = data.note
+            case InputRequested() as data:
+                self.requests[event.id] = InputRequest(event, data.parts)
+                self.status = TaskStatus.INPUT_REQUIRED
+            case InputGiven() as data:
+                self.requests.pop(EventId(data.request), None)
+                if not self.requests:
+                    self.status = TaskStatus.WORKING
+            case TaskClosed() as data:
+                self.status = data.outcome
+                self.summary = data.summary
+                self.closed_at = event.at
+                self.accepted = None if data.answer is None else EventId(data.answer)
+            case _:
+                pass
+
+
+def fold_task(task: TaskId, items: Iterable[Recorded]) -> TaskState:
+    """Fold events, in log order, into the state of a super-task."""
+    state = TaskState(task=task)
+    for item in items:
+        state.apply(item)
+    return state
