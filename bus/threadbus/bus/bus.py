@@ -24,6 +24,7 @@ from threadbus.schemas import (
     MAIN_THREAD,
     AgentName,
     AnyData,
+    Event,
     EventId,
     Lane,
     MessagePosted,
@@ -217,6 +218,61 @@ class Bus:
                 task=task,
             )
             return await self.waits.answer_from(entries, task, timeout)
+
+    async def request(
+        self,
+        task: TaskId,
+        thread: ThreadId,
+        content: str | Part | Sequence[Part],
+        *,
+        to: str,
+        timeout: timedelta = DEFAULT_WAIT,
+        cause: EventId | None = None,
+        lane: Lane = Lane.NORMAL,
+        event_id: EventId | None = None,
+    ) -> Event:
+        """Post a message to one participant and wait for what it says in answer.
+
+        Args:
+            task: the super-task.
+            thread: the thread in it.
+            content: text or parts.
+            to: who is asked.
+            timeout: how long to wait; the message stays after it.
+            cause: the event that made it necessary.
+            lane: ``quick`` for a question that a busy agent answers at once.
+            event_id: the message's id, where it is derived: asked again, the same reply comes.
+
+        Returns:
+            The event that answers; its data has ``parts``.
+
+        Raises:
+            MentionFailedError: the agent gave it up.
+            ThreadClosedError: the thread ended first.
+            WaitTimeoutError: no reply in time.
+            AppendError: the message was refused.
+
+        Cancellation: the message may stay posted.
+        """
+        name = parse_agent_name(to)
+        async with self._log.following(task, thread, new=True) as entries:
+            sent = await self.send(
+                task,
+                thread,
+                content,
+                mentions=[name],
+                cause=cause,
+                awaited=True,
+                lane=lane,
+                event_id=event_id,
+            )
+            if not sent.duplicate:
+                return await self.waits.reply_from(
+                    entries, task, thread, sent.event.id, name, timeout
+                )
+        return await self.waits.for_reply(
+            task, thread, sent.event.id, name, after=sent.seq, timeout=timeout
+        )
 
     # reading
 

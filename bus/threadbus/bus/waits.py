@@ -214,17 +214,34 @@ class Waits:
             ThreadClosedError: the thread ended first.
             WaitTimeoutError: no reply in time.
         """
+        async with self._log.following(task, thread, after) as entries:
+            return await self.reply_from(entries, task, thread, message, agent, timeout)
+
+    async def reply_from(
+        self,
+        entries: AsyncIterator[Entry],
+        task: TaskId,
+        thread: ThreadId,
+        message: EventId,
+        agent: AgentName,
+        timeout: timedelta,
+    ) -> Event:
+        """Take entries of *thread* until *agent* has answered (see :meth:`for_reply`)."""
+        seconds = timeout.total_seconds()
         what = f"the reply of {agent}"
-        async with self._until(task, thread, timeout, what, after) as entries:
-            async for event in entries:
-                if event.cause != message or event.sender != agent:
-                    continue
-                if isinstance(event.data, MentionDeadLettered):
-                    error = event.data.error
-                    raise MentionFailedError(agent, error.kind, error.message)
-                if event.data.TYPE in _REPLIES:
-                    return event
-        raise WaitTimeoutError(what, timeout.total_seconds())
+        try:
+            async with asyncio.timeout(seconds):
+                async for event in _while_open(entries, task, thread):
+                    if event.cause != message or event.sender != agent:
+                        continue
+                    if isinstance(event.data, MentionDeadLettered):
+                        error = event.data.error
+                        raise MentionFailedError(agent, error.kind, error.message)
+                    if event.data.TYPE in _REPLIES:
+                        return event
+        except TimeoutError as error:
+            raise WaitTimeoutError(what, seconds) from error
+        raise WaitTimeoutError(what, seconds)
 
     async def for_votes(
         self, task: TaskId, proposal: EventId, *, timeout: timedelta = DEFAULT_WAIT
