@@ -1,0 +1,1 @@
+"""Agents as services on the bus, and the model port they think with."""

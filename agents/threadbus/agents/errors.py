@@ -1,0 +1,258 @@
+"""What can go wrong on the side of an agent.
+
+    AgentError                              the root of this folder (a ThreadbusError)
+    ├── InvalidSettingError                 a setting that cannot be used
+    ├── ModelError                          a model did not give a usable answer
+    │   ├── ModelRefusedError               the server refuses the request, now and again
+    │   ├── ModelUnavailableError           no usable answer after every attempt
+    │   ├── ModelTimeoutError               no whole answer in time
+    │   ├── ModelOutputTooLargeError        an answer above a named limit
+    │   ├── ModelBudgetExceededError        the super-task has used up its tokens
+    │   └── ToolRoundsExceededError         still calling tools after the last round
+    ├── ToolCallError                       a tool call went wrong; the model is told
+    │   ├── BadToolArgumentsError           arguments that are not a usable JSON object
+    │   ├── UnknownToolError                a tool that is not there
+    │   └── ToolTimeoutError                a tool that took too long
+    └── PlaybookError                       a playbook cannot be used
+        ├── PlaybookFormatError             the file breaks the format
+        ├── PlaybookMissError               no play matches a request
+        └── PlaybookTemplateError           a template names what is not there
+
+Each leaf carries what went wrong as attributes and builds its own message.
+"""
+
+from __future__ import annotations
+
+from threadbus.schemas import ThreadbusError, nearest_names, shorten
+
+
+class AgentError(ThreadbusError):
+    """Something went wrong on the side of an agent."""
+
+
+class InvalidSettingError(AgentError, ValueError):
+    """A setting cannot be used."""
+
+    def __init__(self, setting: str, value: str, expected: str) -> None:
+        super().__init__(setting, value, expected)
+        self.setting = setting
+        self.value = value
+        self.expected = expected
+
+    def __str__(self) -> str:
+        shown = f"{shorten(self.value)!r} is not valid" if self.value else "is not set"
+        return f"{self.setting}: {shown}; {self.expected}"
+
+
+class ModelError(AgentError):
+    """A model did not give a usable answer."""
+
+
+class ModelRefusedError(ModelError):
+    """The server refused the request; the same request will be refused again."""
+
+    def __init__(self, server: str, model: str, status: int, reason: str) -> None:
+        super().__init__(server, model, status, reason)
+        self.server = server
+        self.model = model
+        self.status = status
+        self.reason = reason
+
+    def __str__(self) -> str:
+        hint = _REFUSAL_HINTS.get(self.status, "")
+        return (
+            f"{self.server} refused the request for model {self.model!r} "
+            f"(HTTP {self.status}): {self.reason}{hint}"
+        )
+
+
+_REFUSAL_HINTS = {
+    401: "; check OPENAI_API_KEY",
+    403: "; check OPENAI_API_KEY",
+    404: "; check the model's name (BUS_MODEL) and OPENAI_BASE_URL, which usually ends in /v1",
+}
+
+
+class ModelUnavailableError(ModelError):
+    """No attempt gave a usable answer."""
+
+    def __init__(self, server: str, attempts: int, last_error: str) -> None:
+        super().__init__(server, attempts, last_error)
+        self.server = server
+        self.attempts = attempts
+        self.last_error = last_error
+
+    def __str__(self) -> str:
+        times = "1 attempt" if self.attempts == 1 else f"{self.attempts} attempts"
+        return (
+            f"no usable answer from {self.server} after {times}; the last error: {self.last_error}"
+        )
+
+
+class ModelTimeoutError(ModelError, TimeoutError):
+    """No whole answer came in time."""
+
+    def __init__(self, server: str, attempts: int, seconds: float, what: str) -> None:
+        super().__init__(server, attempts, seconds, what)
+        self.server = server
+        self.attempts = attempts
+        self.seconds = seconds
+        self.what = what
+        """Which time ran out: that of one attempt or that of the whole call."""
+
+    def __str__(self) -> str:
+        return (
+            f"no whole answer from {self.server} in {self.seconds:g} s ({self.what}; "
+            f"attempt {self.attempts}); allow more time with BUS_COMPLETION_TIMEOUT "
+            "and BUS_COMPLETION_DEADLINE"
+        )
+
+
+class ModelOutputTooLargeError(ModelError):
+    """An answer is above a limit; what came of it was thrown away."""
+
+    def __init__(self, server: str, what: str, limit: int) -> None:
+        super().__init__(server, what, limit)
+        self.server = server
+        self.what = what
+        self.limit = limit
+
+    def __str__(self) -> str:
+        return (
+            f"the answer of {self.server} has more than {self.limit:,} {self.what}; "
+            "ask for less, or lower BUS_COMPLETION_MAX_TOKENS"
+        )
+
+
+class ModelBudgetExceededError(ModelError):
+    """The super-task has used up its token budget; the model was not called."""
+
+    def __init__(self, used: int, budget: int) -> None:
+        super().__init__(used, budget)
+        self.used = used
+        self.budget = budget
+
+    def __str__(self) -> str:
+        return (
+            f"the token budget is used up: {self.used:,} of {self.budget:,}; "
+            "open the super-task with a larger budget, or with none"
+        )
+
+
+class ToolRoundsExceededError(ModelError):
+    """The model still called tools in the last round that it was given."""
+
+    def __init__(self, rounds: int, tools: tuple[str, ...]) -> None:
+        super().__init__(rounds, tools)
+        self.rounds = rounds
+        self.tools = tools
+
+    def __str__(self) -> str:
+        wanted = ", ".join(shorten(name) for name in self.tools[:5])
+        return (
+            f"the model still calls tools ({wanted}) in round {self.rounds} of {self.rounds}; "
+            "allow more rounds (max_rounds), or tell it when to stop"
+        )
+
+
+class ToolCallError(AgentError):
+    """A tool call went wrong; its message becomes the result that the model is shown."""
+
+
+class BadToolArgumentsError(ToolCallError, ValueError):
+    """The arguments are not a usable JSON object."""
+
+    def __init__(self, tool: str, arguments: str, reason: str) -> None:
+        super().__init__(tool, arguments, reason)
+        self.tool = tool
+        self.arguments = arguments
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f"the arguments of tool {shorten(self.tool)!r} cannot be used: {self.reason}; "
+            f"they must be one JSON object, and were {shorten(self.arguments, 200)!r}"
+        )
+
+
+class UnknownToolError(ToolCallError, LookupError):
+    """A model called a tool that is not there."""
+
+    def __init__(self, tool: str, known: tuple[str, ...]) -> None:
+        super().__init__(tool, known)
+        self.tool = tool
+        self.known = known
+
+    def __str__(self) -> str:
+        near = nearest_names(self.tool, self.known, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        names = ", ".join(self.known) or "(none)"
+        return f"there is no tool {shorten(self.tool)!r}; the tools are {names}{hint}"
+
+
+class ToolTimeoutError(ToolCallError, TimeoutError):
+    """A tool took longer than it may."""
+
+    def __init__(self, tool: str, seconds: float) -> None:
+        super().__init__(tool, seconds)
+        self.tool = tool
+        self.seconds = seconds
+
+    def __str__(self) -> str:
+        return f"tool {shorten(self.tool)!r} took longer than {self.seconds:g} s and was stopped"
+
+
+class PlaybookError(AgentError):
+    """A playbook cannot be used."""
+
+
+class PlaybookFormatError(PlaybookError, ValueError):
+    """A playbook file breaks the format."""
+
+    def __init__(self, file: str, where: str, reason: str) -> None:
+        super().__init__(file, where, reason)
+        self.file = file
+        self.where = where
+        self.reason = reason
+
+    def __str__(self) -> str:
+        place = f", {self.where}" if self.where else ""
+        return f"playbook {self.file}{place}: {self.reason}; docs/playbooks.md has the format"
+
+
+class PlaybookMissError(PlaybookError):
+    """No play of a playbook matches a request."""
+
+    def __init__(self, file: str, agent: str, step: int, turn: int, last: str, why: str) -> None:
+        super().__init__(file, agent, step, turn, last, why)
+        self.file = file
+        self.agent = agent
+        self.step = step
+        self.turn = turn
+        self.last = last
+        self.why = why
+        """Which plays came near, and what they want."""
+
+    def __str__(self) -> str:
+        return (
+            f"no play in {self.file} matches agent {self.agent or '(none)'!r}, "
+            f"step {self.step}, turn {self.turn}, last message {shorten(self.last, 200)!r}. "
+            f"{self.why} Add a [[play]] for it, or one without conditions at the end."
+        )
+
+
+class PlaybookTemplateError(PlaybookError):
+    """A template of a playbook names something that is not there."""
+
+    def __init__(self, file: str, play: str, expression: str, reason: str) -> None:
+        super().__init__(file, play, expression, reason)
+        self.file = file
+        self.play = play
+        self.expression = expression
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f"playbook {self.file}, {self.play}: {{{{ {shorten(self.expression)} }}}} "
+            f"cannot be filled in: {self.reason}"
+        )
