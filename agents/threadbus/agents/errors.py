@@ -2,6 +2,11 @@
 
     AgentError                              the root of this folder (a ThreadbusError)
     ├── InvalidSettingError                 a setting that cannot be used
+    ├── NotAHandlerError                    no handler, or one that cannot be called
+    ├── AgentLoadError                      no agent under the name that was given
+    ├── GiveUpError                         raised by a handler: trying again is no use
+    ├── TurnTimeoutError                    a handler took longer than it may
+    ├── NoModelError                        an agent that runs without a model
     ├── ModelError                          a model did not give a usable answer
     │   ├── ModelRefusedError               the server refuses the request, now and again
     │   ├── ModelUnavailableError           no usable answer after every attempt
@@ -42,6 +47,71 @@ class InvalidSettingError(AgentError, ValueError):
     def __str__(self) -> str:
         shown = f"{shorten(self.value)!r} is not valid" if self.value else "is not set"
         return f"{self.setting}: {shown}; {self.expected}"
+
+
+class NotAHandlerError(AgentError, TypeError):
+    """There is no handler, or it cannot be called with one mention."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
+
+    def __str__(self) -> str:
+        return (
+            f"{self.what} has no usable handler: it must be `async def handle(mention)`, "
+            "marked with @agent.on_mention"
+        )
+
+
+class AgentLoadError(AgentError):
+    """There is no agent under the name that was given."""
+
+    def __init__(self, target: str, reason: str) -> None:
+        super().__init__(target, reason)
+        self.target = target
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f"cannot load {shorten(self.target)!r}: {self.reason}; "
+            "the form is module:name, where name is an Agent or run(task_desc) -> str"
+        )
+
+
+class GiveUpError(AgentError):
+    """Raised by a handler: the mention cannot be handled, and trying again is no use."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+class TurnTimeoutError(AgentError, TimeoutError):
+    """A handler took longer than it may."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
+
+    def __str__(self) -> str:
+        return f"the handler took longer than {self.seconds:g} s; allow more with turn_timeout"
+
+
+class NoModelError(AgentError):
+    """A handler asked for a model and the agent runs without one."""
+
+    def __init__(self, agent: str) -> None:
+        super().__init__(agent)
+        self.agent = agent
+
+    def __str__(self) -> str:
+        return (
+            f"agent {self.agent} runs without a model: set BUS_MODEL and OPENAI_API_KEY (and "
+            "OPENAI_BASE_URL for another server), or run a playbook server"
+        )
 
 
 class ModelError(AgentError):

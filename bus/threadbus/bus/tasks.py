@@ -255,7 +255,12 @@ class Tasks:
                 event_id=answer_id,
             )
             await self.close(
-                task, TaskStatus.COMPLETED, summary=summary, answer=answer_id, event_id=closing_id
+                task,
+                TaskStatus.COMPLETED,
+                summary=summary,
+                answer=answer_id,
+                cause=answer_id,
+                event_id=closing_id,
             )
             return answer
         async for entry in self._speaker.log.read(task, MAIN_THREAD):

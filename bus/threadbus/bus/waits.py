@@ -33,6 +33,7 @@ from threadbus.schemas import (
     ErrorInfo,
     Event,
     EventId,
+    InputGiven,
     MentionDeadLettered,
     Parts,
     ProposalMade,
@@ -169,6 +170,7 @@ class Waits:
         *,
         timeout: timedelta = DEFAULT_WAIT,
         thread: ThreadId | None = None,
+        after: int = 0,
     ) -> Mapping[EventId, AssignmentResult]:
         """Wait until each assignment has finished, failed or was cancelled.
 
@@ -177,6 +179,7 @@ class Waits:
             assignments: the ids of the ``assignment.made`` events.
             timeout: how long at most.
             thread: the thread they were made in, when all were made in one.
+            after: a sequence before their results; the log is read from there.
 
         Raises:
             ThreadClosedError: the thread, or the task, ended first.
@@ -187,7 +190,7 @@ class Waits:
         if not waiting:
             return results
         what = f"the results of {len(waiting)} assignments"
-        async with self._until(task, thread, timeout, what) as entries:
+        async with self._until(task, thread, timeout, what, after) as entries:
             async for event in entries:
                 result = _result(event)
                 if result is not None and result.assignment in waiting:
@@ -242,6 +245,27 @@ class Waits:
         except TimeoutError as error:
             raise WaitTimeoutError(what, seconds) from error
         raise WaitTimeoutError(what, seconds)
+
+    async def for_input(
+        self,
+        task: TaskId,
+        request: EventId,
+        *,
+        after: int = 0,
+        timeout: timedelta = DEFAULT_WAIT,
+    ) -> Event:
+        """Wait until a request for input is answered.
+
+        Raises:
+            ThreadClosedError: the task ended first.
+            WaitTimeoutError: no answer in time; the request stays.
+        """
+        what = f"the input to request {request}"
+        async with self._until(task, MAIN_THREAD, timeout, what, after) as entries:
+            async for event in entries:
+                if isinstance(event.data, InputGiven) and event.data.request == request:
+                    return event
+        raise WaitTimeoutError(what, timeout.total_seconds())
 
     async def for_votes(
         self, task: TaskId, proposal: EventId, *, timeout: timedelta = DEFAULT_WAIT

@@ -1,0 +1,79 @@
+"""Presence: a heartbeat now and then, and at once when an agent becomes busy or idle."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from threadbus.bus import Bus, BusError
+from threadbus.schemas import AgentName, Presence, PresenceState
+
+_AT_MOST_EVERY_S: Final = 1.0
+_log: Any = structlog.get_logger("threadbus.agents")
+
+
+class Heartbeat:
+    """Says that one instance is living and what it does."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        agent: AgentName,
+        instance: str,
+        holder: str,
+        look: Callable[[], tuple[PresenceState, str, int]],
+    ) -> None:
+        """Prepare to beat.
+
+        Args:
+            bus: where to.
+            agent: the agent's name.
+            instance: this process.
+            holder: who holds the name.
+            look: returns state, what the agent is busy with, and how many mentions wait.
+        """
+        self._bus = bus
+        self._look = look
+        self._beat = Presence(agent=agent, instance=instance, holder=holder, since=time.time_ns())
+        self._changed = asyncio.Event()
+
+    def changed(self) -> None:
+        """Beat soon: the state is another one now."""
+        self._changed.set()
+
+    async def once(self) -> None:
+        """Beat now."""
+        state, busy_with, depth = self._look()
+        beat = msgspec.structs.replace(
+            self._beat, state=state, busy_with=busy_with, queue_depth=depth, at=time.time_ns()
+        )
+        await self._bus.registry.beat(beat)
+
+    async def run(self) -> None:
+        """Beat until cancelled; a beat that fails is made up for by the next one."""
+        interval = self._bus.settings.presence_ttl / 3
+        while True:
+            try:
+                await self.once()
+            except BusError as error:
+                _log.warning("no heartbeat", agent=self._beat.agent, reason=str(error))
+            await asyncio.sleep(_AT_MOST_EVERY_S)
+            try:
+                async with asyncio.timeout((interval - _ONE).total_seconds()):
+                    await self._changed.wait()
+            except TimeoutError:
+                pass
+            self._changed.clear()
+
+    async def leave(self) -> None:
+        """Say that this instance is gone, instead of letting its heartbeat run out."""
+        await self._bus.registry.leave(self._beat.agent, self._beat.instance)
+
+
+_ONE: Final = timedelta(seconds=_AT_MOST_EVERY_S)
