@@ -65,9 +65,17 @@ class Thinking:
         tools: Mapping[str, Tool],
         *,
         max_rounds: int = 8,
+        concurrency: int = 1,
         live: bool = True,
     ) -> ToolRun:
         """Let the model call tools until it answers without; each call on record.
+
+        Args:
+            messages: the conversation.
+            tools: name → tool.
+            max_rounds: how often the model is called at most.
+            concurrency: how many tools of one round run at the same time.
+            live: stream, and show watchers the text as it comes.
 
         Raises:
             ToolRoundsExceededError: it still calls tools in the last round.
@@ -82,6 +90,7 @@ class Thinking:
                 messages,
                 {name: self._recorded(tool) for name, tool in tools.items()},
                 max_rounds=max_rounds,
+                concurrency=concurrency,
                 budget=budget,
                 on_delta=self._show if live else None,
                 on_call=self._pending.append,

@@ -1,0 +1,1 @@
+"""Teams that ship with threadbus; each agent of a team is a service of its own."""
