@@ -1,0 +1,224 @@
+"""Read a document that nobody trusts into text and tables.
+
+:func:`read_document` takes a path below an allowed folder, or bytes with a name (an artifact, an
+upload). It tells the kind by the content, and parses in a bounded process: a bomb, a hang or a
+crash of a parser ends that process and becomes an error. What is left out because of a limit is
+told in :attr:`~.Document.omitted`; nothing is left out in silence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import stat
+import tempfile
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path, PurePath
+from typing import Final, NoReturn
+
+import msgspec
+
+from threadbus.agents.tools.errors import (
+    CorruptDocumentError,
+    DocumentNotFoundError,
+    DocumentTimeoutError,
+    DocumentTooLargeError,
+    EmptyDocumentError,
+    EncryptedDocumentError,
+    MissingExtraError,
+    PathNotAllowedError,
+)
+from threadbus.agents.tools.parsing.model import (
+    Document,
+    DocumentKind,
+    DocumentLimits,
+    Parsed,
+    Problem,
+    Refusal,
+    Task,
+)
+from threadbus.agents.tools.parsing.sniff import document_kind
+from threadbus.agents.tools.process import folders
+from threadbus.agents.tools.process.bounded import module_argv, run_bounded
+from threadbus.agents.tools.process.outcome import Bounds, Ended, Outcome, last_line
+
+_WORKER: Final = "threadbus.agents.tools.parsing.worker"
+_MAX_NAME_CHARS: Final = 200
+# What JSON may add: a character takes up to 6 bytes, a cell or a row some punctuation.
+_BYTES_PER_CHARACTER: Final = 6
+_BYTES_PER_CELL: Final = 8
+_BYTES_PER_SECTION: Final = 4096
+
+
+class NamedBytes(msgspec.Struct, frozen=True):
+    """The content of a document that is not a file here: an artifact, an upload."""
+
+    name: str
+    """Its extension counts like that of a file."""
+    content: bytes
+
+
+async def read_document(
+    source: str | Path | NamedBytes,
+    limits: DocumentLimits = DocumentLimits(),  # noqa: B008 -- frozen
+    *,
+    roots: Sequence[Path] = (),
+) -> Document:
+    """Read *source* as text and tables.
+
+    Args:
+        source: A path, or content with a name.
+        limits: What reading may use and return.
+        roots: Folders below which a path must lie, symbolic links resolved; none means the
+            current working folder.
+
+    Raises:
+        PathNotAllowedError: The path leads outside of *roots*.
+        DocumentNotFoundError: There is no such file.
+        EmptyDocumentError: The document has no content.
+        DocumentTooLargeError: It needs more than *limits* allow.
+        UnsupportedDocumentError: Its kind is not read.
+        WrongExtensionError: Its content is of another kind than its name says.
+        EncryptedDocumentError: It needs a password.
+        CorruptDocumentError: It breaks the rules of its kind.
+        DocumentTimeoutError: Reading took longer than *limits* allow.
+        MissingExtraError: ``threadbus[documents]`` is not installed.
+        ProcessError: The bounded process could not be started or ended.
+
+    Cancellation: ends the process, and is passed on.
+    """
+    if isinstance(source, NamedBytes):
+        name, data = _short(source.name), source.content
+        _check_size(name, len(data), limits)
+    else:
+        name = _short(Path(source).name)
+        data = await asyncio.to_thread(_read_file, Path(source), roots or [Path.cwd()], limits)
+    if not data.strip():
+        raise EmptyDocumentError(name)
+    kind = document_kind(name, data)
+    parsed = await _parse(name, kind, data, limits)
+    return Document(
+        name=name,
+        kind=kind,
+        title=parsed.title or PurePath(name).stem,
+        size=len(data),
+        sha256=hashlib.sha256(data).hexdigest(),
+        sections=parsed.sections,
+        notes=parsed.notes,
+        omitted=parsed.omitted,
+    )
+
+
+def _short(name: str) -> str:
+    """Return the last *_MAX_NAME_CHARS* characters of *name*, which the extension is among."""
+    return PurePath(name).name[-_MAX_NAME_CHARS:] or "unnamed"
+
+
+def _check_size(name: str, size: int, limits: DocumentLimits) -> None:
+    if size > limits.file_bytes:
+        raise DocumentTooLargeError(
+            name, "bytes", size, limits.file_bytes, "DocumentLimits.file_bytes"
+        )
+
+
+def _read_file(path: Path, roots: Sequence[Path], limits: DocumentLimits) -> bytes:
+    shown = str(path)
+    try:
+        allowed = [root.resolve(strict=True) for root in roots]
+        _check_below(shown, path.resolve(), allowed)
+        # Not blocking: opening a named pipe would wait for its writer.
+        descriptor = os.open(path.resolve(), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: a loop of links
+        reason = getattr(error, "strerror", None) or str(error)
+        raise DocumentNotFoundError(shown, reason) from error
+    with open(descriptor, "rb") as file:  # noqa: PTH123 -- a descriptor
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            what = "a folder" if stat.S_ISDIR(status.st_mode) else "not a regular file"
+            raise DocumentNotFoundError(shown, f"it is {what}")
+        # A folder on the way may have become a link since the check above.
+        opened = Path(f"/proc/self/fd/{descriptor}")
+        if opened.exists():
+            _check_below(shown, opened.resolve(), allowed)
+        _check_size(path.name, status.st_size, limits)
+        data = file.read(limits.file_bytes + 1)
+    _check_size(path.name, len(data), limits)  # it may have grown
+    return data
+
+
+def _check_below(shown: str, resolved: Path, allowed: Sequence[Path]) -> None:
+    if not any(resolved.is_relative_to(root) for root in allowed):
+        raise PathNotAllowedError(shown, str(resolved), [str(root) for root in allowed])
+
+
+async def _parse(name: str, kind: DocumentKind, data: bytes, limits: DocumentLimits) -> Parsed:
+    folder = Path(tempfile.mkdtemp(prefix="threadbus-document-"))
+    try:
+        await asyncio.to_thread((folder / "document").write_bytes, data)
+        task = Task(path="document", kind=kind, limits=limits)
+        outcome = await run_bounded(
+            [*module_argv(_WORKER, site=True), msgspec.json.encode(task).decode()],
+            folder=folder,
+            bounds=_bounds(limits),
+            environment={"LANG": "C.UTF-8", "MALLOC_ARENA_MAX": "2"},
+        )
+    finally:
+        await asyncio.to_thread(folders.remove, str(folder))
+    reply = _reply(name, kind, outcome, limits)
+    if isinstance(reply, Refusal):
+        _raise(name, kind, reply)
+    return reply
+
+
+def _bounds(limits: DocumentLimits) -> Bounds:
+    return Bounds(
+        wall_time=limits.time,
+        cpu_time=limits.time + timedelta(seconds=1),
+        memory_bytes=limits.memory_bytes,
+        output_bytes=limits.characters * _BYTES_PER_CHARACTER
+        + limits.cells * _BYTES_PER_CELL
+        + (limits.sections + 100) * _BYTES_PER_SECTION,
+        file_bytes=0,
+        folder_bytes=limits.file_bytes * 2,
+        folder_entries=16,
+        processes=4,
+        open_files=64,
+    )
+
+
+def _reply(
+    name: str, kind: DocumentKind, outcome: Outcome, limits: DocumentLimits
+) -> Parsed | Refusal:
+    match outcome.ended:
+        case Ended.EXIT if outcome.exit_status == 0:
+            reply: Parsed | Refusal = msgspec.json.decode(outcome.stdout, type=Parsed | Refusal)
+            return reply
+        case Ended.MEMORY:
+            raise DocumentTooLargeError(
+                name,
+                "bytes of memory needed than allowed",
+                -1,
+                limits.memory_bytes,
+                "DocumentLimits.memory_bytes",
+            )
+        case Ended.WALL_TIME | Ended.CPU_TIME:
+            raise DocumentTimeoutError(name, limits.time.total_seconds(), "DocumentLimits.time")
+        case _:
+            reason = last_line(outcome.stderr) or outcome.signal or outcome.ended.value
+            raise CorruptDocumentError(name, kind.value, f"its parser failed: {reason}")
+
+
+def _raise(name: str, kind: DocumentKind, refusal: Refusal) -> NoReturn:
+    match refusal.problem:
+        case Problem.ENCRYPTED:
+            raise EncryptedDocumentError(name, kind.value)
+        case Problem.TOO_LARGE:
+            raise DocumentTooLargeError(
+                name, refusal.reason, refusal.value, refusal.limit, refusal.setting
+            )
+        case Problem.MISSING_LIBRARY:
+            raise MissingExtraError(name, kind.value, refusal.reason)
+        case Problem.CORRUPT:
+            raise CorruptDocumentError(name, kind.value, refusal.reason)

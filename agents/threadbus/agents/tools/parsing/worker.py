@@ -1,0 +1,81 @@
+"""The bounded process that reads one document.
+
+Its last argument is a :class:`~.model.Task` as JSON; it writes a :class:`~.model.Parsed` or a
+:class:`~.model.Refusal` to standard output. It may run out of time or memory at any point: the
+agent can tell by how it ended.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from threadbus.agents.tools.parsing.budget import Budget, RefusedError
+from threadbus.agents.tools.parsing.hypertext import parse_html
+from threadbus.agents.tools.parsing.model import (
+    DocumentKind,
+    Parsed,
+    Problem,
+    Refusal,
+    Task,
+)
+from threadbus.agents.tools.parsing.portable import parse_pdf
+from threadbus.agents.tools.parsing.spreadsheet import parse_xlsx
+from threadbus.agents.tools.parsing.text import (
+    parse_json,
+    parse_markdown,
+    parse_separated,
+    parse_text,
+)
+from threadbus.agents.tools.parsing.word import parse_docx
+
+_MAX_REASON_CHARS: Final = 300
+_LIBRARIES: Final = {
+    DocumentKind.XLSX: "openpyxl",
+    DocumentKind.DOCX: "python-docx",
+    DocumentKind.PDF: "pypdf",
+}
+
+
+def main() -> None:
+    """Read the document that the last argument names."""
+    logging.disable()  # libraries tell about every oddity of a file
+    task = msgspec.json.decode(sys.argv[-1], type=Task)
+    sys.stdout.buffer.write(msgspec.json.encode(parse(task)))
+
+
+def parse(task: Task) -> Parsed | Refusal:
+    """Return what *task* asks for, or why there is nothing to return."""
+    try:
+        return _parse(task)
+    except RefusedError as refused:
+        return refused.refusal
+    except MemoryError:
+        raise
+    except ImportError:
+        return Refusal(problem=Problem.MISSING_LIBRARY, reason=_LIBRARIES.get(task.kind, ""))
+    except Exception as error:  # a parser may fail in any way on hostile bytes
+        reason = f"{type(error).__name__}: {error}"[:_MAX_REASON_CHARS]
+        return Refusal(problem=Problem.CORRUPT, reason=reason)
+
+
+def _parse(task: Task) -> Parsed:
+    with open(task.path, "rb") as file:  # noqa: PTH123
+        data = file.read()
+    budget = Budget(task.limits)
+    readers: dict[DocumentKind, Callable[[], Parsed]] = {
+        DocumentKind.CSV: lambda: parse_separated(data, budget, task.kind),
+        DocumentKind.TSV: lambda: parse_separated(data, budget, task.kind),
+        DocumentKind.XLSX: lambda: parse_xlsx(data, budget, task.limits),
+        DocumentKind.DOCX: lambda: parse_docx(data, budget, task.limits),
+        DocumentKind.PDF: lambda: parse_pdf(data, budget),
+        DocumentKind.JSON: lambda: parse_json(data, budget, task.limits),
+        DocumentKind.HTML: lambda: parse_html(data, budget),
+        DocumentKind.MARKDOWN: lambda: parse_markdown(data, budget),
+        DocumentKind.TEXT: lambda: parse_text(data, budget),
+    }
+    return readers[task.kind]()
