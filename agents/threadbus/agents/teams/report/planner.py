@@ -84,9 +84,7 @@ def _tools(mention: Mention) -> dict[str, Tool]:
 @agent.on_mention
 async def plan(mention: Mention) -> str:
     """Answer the question of a super-task with the help of the team."""
-    names = [
-        part.name for part in mention.parts if isinstance(part, FilePart | ReferencePart)
-    ]
+    names = [part.name for part in mention.parts if isinstance(part, FilePart | ReferencePart)]
     question = f"{mention.text}\n\nFiles: {', '.join(names) or 'none'}"
     run = await mention.thinking.run(
         [ChatMessage.system(PROMPT), ChatMessage.user(question)],
