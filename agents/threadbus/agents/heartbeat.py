@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -40,7 +42,14 @@ class Heartbeat:
         """
         self._bus = bus
         self._look = look
-        self._beat = Presence(agent=agent, instance=instance, holder=holder, since=time.time_ns())
+        self._beat = Presence(
+            agent=agent,
+            instance=instance,
+            holder=holder,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            since=time.time_ns(),
+        )
         self._changed = asyncio.Event()
 
     def changed(self) -> None:

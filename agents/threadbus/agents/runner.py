@@ -122,7 +122,9 @@ class AgentRunner:
         async with (
             self._bus.registry.watching(self._agent.name, self._card_changed.set),
             self._beating(),
-            self._bus.inbox(room=self._agent.limits.concurrency * 2) as inbox,
+            self._bus.inbox(
+                room=self._agent.limits.concurrency * 2, fresh=self._replicas == 1
+            ) as inbox,
         ):
             await self._work(inbox)
         if self._replaced_by:

@@ -315,16 +315,24 @@ class Bus:
     # being woken
 
     def inbox(
-        self, *, room: int = 16, stream: str = _DEFAULT_INBOX
+        self, *, room: int = 16, stream: str = _DEFAULT_INBOX, fresh: bool = False
     ) -> AbstractAsyncContextManager[Inbox]:
         """Attach to this name's durable inbox, creating it where it is not.
 
         Args:
             room: how many mentions are held ahead at most.
             stream: where the inbox is; the registry record says it.
+            fresh: whoever held mentions before is gone: what it had not settled comes at once,
+                instead of after ``ack_wait``. Not for one of several replicas.
         """
         return open_inbox(
-            self._backend, self._log, self._speaker, self.settings, stream=stream, room=room
+            self._backend,
+            self._log,
+            self._speaker,
+            self.settings,
+            stream=stream,
+            room=room,
+            fresh=fresh,
         )
 
     async def pending_mentions(self, stream: str = _DEFAULT_INBOX) -> Mapping[str, int]:

@@ -123,7 +123,10 @@ async def open_inbox(
     *,
     stream: str,
     room: int,
+    fresh: bool,
 ) -> AsyncGenerator[Inbox]:
     """Attach to the inbox of *speaker*; what was pulled and not settled goes back at the end."""
+    if fresh:
+        await backend.inboxes.remove(speaker.name, stream)
     async with backend.inboxes.pull(AgentName(speaker.name), stream, settings.ack_wait) as pull:
         yield Inbox(pull, log, speaker, room)

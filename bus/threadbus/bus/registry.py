@@ -98,8 +98,7 @@ class Registry:
             held = None if entry is None else _decode_record(entry)
             if held is not None and held.holder != holder and not takeover:
                 living = await self.presence(name)
-                other = [beat for beat in living if beat.holder == held.holder]
-                if other:
+                if any(beat.holder == held.holder and _may_live(beat) for beat in living):
                     raise AgentNameTakenError(name, held.holder, held.host, held.pid)
             if held is not None and not card.description and held.card.description:
                 card = msgspec.structs.replace(card, description=held.card.description)
@@ -217,6 +216,22 @@ class Registry:
         """Call *handler* whenever the record of *name* may have changed."""
         async with self._backend.agents.watch(name, handler):
             yield
+
+
+def _may_live(beat: Presence) -> bool:
+    """Whether a heartbeat is not known to be that of a dead process of this machine.
+
+    Without this, an agent that was killed could not be started again before its time to live is up.
+    """
+    if beat.host != socket.gethostname() or beat.pid <= 0:
+        return True
+    try:
+        os.kill(beat.pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _encode_record(record: AgentRecord) -> bytes:

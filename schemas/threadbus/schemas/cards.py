@@ -74,6 +74,8 @@ class Presence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     busy_with: str = ""
     """For a person: which thread, and what the agent last said of its progress."""
     queue_depth: Count = 0
+    host: str = ""
+    pid: Count = 0
     at: TimeNs = 0
     since: TimeNs = 0
     """When the instance started."""
