@@ -1,18 +1,56 @@
-# The two commands: `make demo` and `make test`. Both set up what they need.
-PYTHON ?= python3
+# Two commands for a start: `make demo` and `make test`. Both set up what they need.
+#
+#   PYTHON=python3.12   the Python to set up with (default: the first on the PATH that is new enough)
+#   MODEL=name          for `make demo`: a real model instead of the playbook
+#   ARGS='-k thread'    for `make test` and `make bench`: passed on
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.ready
+SAY := @printf '\n==> %s\n'
 
-.PHONY: help setup demo test check fix bench up clean
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check fix bench up docs clean
 
 help:  ## Show this list
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
 
-setup: $(STAMP)  ## Create .venv and install threadbus with everything that tests need
+setup:  ## Create .venv and install threadbus with everything that its tests need
+	@VENV='$(VENV)' PYTHON='$(PYTHON)' sh ops/setup.sh
 
-$(STAMP): pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --upgrade pip
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group dev --editable '.[documents]'
-	@touch $(STAMP)
+demo: setup  ## Run a team of agents on real files (MODEL=… for a real model)
+	@$(BIN)/bus demo $(if $(MODEL),--model '$(MODEL)')
+
+test: setup  ## Run every test and every example of the documentation
+	@$(BIN)/pytest $(ARGS)
+
+check: setup  ## Run everything that CI wants: format, lint, types, imports, generated files, tests
+	$(SAY) 'format and lint: ruff'
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	$(SAY) 'types: mypy'
+	@$(BIN)/mypy
+	$(SAY) 'types: pyright'
+	@$(BIN)/pyright
+	$(SAY) 'who may import whom: import-linter'
+	@$(BIN)/lint-imports
+	$(SAY) 'generated files are up to date'
+	@$(BIN)/python -m docs.generators --check
+	$(SAY) 'tests and executed documentation: pytest'
+	@$(BIN)/pytest
+
+fix: setup  ## Repair what can be repaired: lint, format, generated files
+	@$(BIN)/ruff check --fix-only .
+	@$(BIN)/ruff format .
+	@$(BIN)/python -m docs.generators
+
+bench: setup  ## Measure against plain nats-py and print the ratios
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+up: setup  ## Keep a server running in this terminal
+	@$(BIN)/bus up
+
+docs: setup  ## Write the generated files again: indexes, schemas, lists of public names
+	@$(BIN)/python -m docs.generators
+
+clean:  ## Remove .venv, caches and build results; data of a bus stays
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
