@@ -1,0 +1,85 @@
+"""What must not be written anywhere in the repository."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support.tree import ROOT, python_files, source_files
+
+# In two halves, so that this file passes its own test.
+REGISTRY_HOSTS = (
+    "py" "pi.org",
+    "python" "hosted.org",
+    "npm" "js.org",
+    "npm" "js.com",
+    "crates" ".io",
+    "proxy.golang" ".org",
+    "maven" ".org",
+    "debian" ".org",
+    "docker" ".io/library",
+)  # fmt: skip
+MACHINE_PATH = re.compile(r"(?<![\w.~$}*-])/(?:work|root|Users/\w+|home/\w+)/")
+SLEEP = re.compile(r"\bsleep\(")
+
+
+def _text(path: Path) -> str:
+    return (ROOT / path).read_bytes().decode("utf-8", errors="replace")
+
+
+def _places(pattern: re.Pattern[str], path: Path) -> list[str]:
+    return [
+        f"{path}:{number}: {line.strip()}"
+        for number, line in enumerate(_text(path).splitlines(), start=1)
+        if pattern.search(line)
+    ]
+
+
+def test_no_file_names_a_package_registry() -> None:
+    """Which registry is used is a setting of the machine, not of the project."""
+    hosts = re.compile("|".join(re.escape(host) for host in REGISTRY_HOSTS))
+    places = [place for path in source_files() for place in _places(hosts, path)]
+
+    assert places == []
+
+
+def test_no_file_holds_a_path_of_one_machine() -> None:
+    """An absolute path into somebody's home works for nobody else."""
+    places = [place for path in source_files() for place in _places(MACHINE_PATH, path)]
+
+    assert places == []
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("cd /" + "work/main && make", True),
+        ('open("/' + 'home/ada/x.txt")', True),
+        ("https://example.com/" + "work/plan", False),
+        ("bus.<task>.<thread>.work.<sender>", False),
+    ],
+    ids=["folder", "home", "address", "subject"],
+)
+def test_machine_paths_are_told_from_other_text(line: str, found: bool) -> None:
+    """Only an absolute path counts, not the end of an address or a subject."""
+    assert bool(MACHINE_PATH.search(line)) is found
+
+
+def test_no_test_sleeps() -> None:
+    """A test waits for what it waits for, with a deadline, and never for a time to pass."""
+    tests = [path for path in python_files() if path.parts[0] == "tests"]
+    places = [place for path in tests for place in _places(SLEEP, path)]
+
+    assert Path("tests/unit/test_project_sources.py") in tests
+    assert places == []
+
+
+def test_only_the_bus_imports_nats() -> None:
+    """Everything else in the five folders speaks to NATS through threadbus.bus."""
+    importing = re.compile(r"^\s*(?:import|from)\s+nats\b")
+    folders = ("agents", "gateways", "replay", "schemas")
+    modules = [path for path in python_files() if path.parts[0] in folders]
+    places = [place for path in modules for place in _places(importing, path)]
+
+    assert modules != []
+    assert places == []
