@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.tree import ROOT, python_files, source_files
+from tests.support.tree import FOLDERS, ROOT, python_files, source_files
 
 # In two halves, so that this file passes its own test.
 REGISTRY_HOSTS = (
@@ -82,4 +82,18 @@ def test_only_the_bus_imports_nats() -> None:
     places = [place for path in modules for place in _places(importing, path)]
 
     assert modules != []
+    assert places == []
+
+
+def test_a_folder_imports_only_from_the_root_of_another() -> None:
+    """What is not in the `__all__` of a folder's root is private to that folder."""
+    deep = re.compile(r"^\s*(?:from|import)\s+threadbus\.(\w+)\.\w+")
+    places = [
+        f"{path}: {line.strip()}"
+        for path in python_files()
+        if path.parts[0] in FOLDERS
+        for line in _text(path).splitlines()
+        if (found := deep.match(line)) and found[1] != path.parts[0]
+    ]
+
     assert places == []
