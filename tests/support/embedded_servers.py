@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Protocol
@@ -25,7 +25,8 @@ from nats.js.api import (
 )
 from nats.js.client import JetStreamContext
 
-PATIENCE_S = 20.0
+from tests.support.eventually import PATIENCE_S as PATIENCE_S
+from tests.support.eventually import eventually as eventually
 
 SLOW_SERVER = """\
 #!/bin/sh
@@ -48,16 +49,6 @@ async def main():
 asyncio.run(main())
 """
 """A program that holds an embedded server with its data in the folder of its argument."""
-
-
-async def eventually(holds: Callable[[], bool], what: str) -> None:
-    """Wait until *holds*, and fail with *what* at the deadline."""
-    try:
-        async with asyncio.timeout(PATIENCE_S):
-            while not holds():  # noqa: ASYNC110 - another process sets no event
-                await asyncio.sleep(0.02)
-    except TimeoutError as error:
-        raise AssertionError(f"still not: {what}") from error
 
 
 async def loop_turns(count: int) -> None:
