@@ -5,6 +5,7 @@ Every message between agents is an :class:`Event`: one envelope, and data of one
 back, :mod:`threadbus.schemas.subjects` the only place that builds or parses a subject.
 """
 
+from threadbus.schemas.bounds import Sha256
 from threadbus.schemas.cards import (
     AgentCard,
     AgentRecord,
@@ -17,8 +18,11 @@ from threadbus.schemas.codec import (
     decode_recorded_event,
     encode_event,
 )
+from threadbus.schemas.entries import (
+    decode_entry,
+    encode_entry,
+)
 from threadbus.schemas.envelope import (
-    SCHEMA_VERSION,
     Event,
     Recorded,
     Rejected,
@@ -31,6 +35,7 @@ from threadbus.schemas.errors import (
     InvalidTextError,
     LimitExceededError,
     MalformedEventError,
+    NotJsonError,
     SchemaError,
     SubjectMismatchError,
     ThreadbusError,
@@ -112,15 +117,26 @@ from threadbus.schemas.ids import (
 from threadbus.schemas.limits import (
     MAX_CARD_BYTES,
     MAX_DISPLAY_NAME_CHARS,
+    MAX_EVENT_BYTES,
     MAX_HEADER_BYTES,
+    MAX_INTEGER,
+    MAX_INTEGER_DIGITS,
     MAX_JSON_DEPTH,
+    MAX_LABELS,
     MAX_MENTIONS,
     MAX_NAME_CHARS,
+    MAX_NOTE_CHARS,
     MAX_PART_BYTES_INLINE,
     MAX_PARTICIPANTS,
     MAX_PARTS,
+    MAX_PLAN_STEPS,
+    MAX_REASONS,
+    MAX_SKILL_ENTRIES,
     MAX_SKILLS,
+    MAX_SOURCES,
     MAX_TITLE_CHARS,
+    MAX_TYPE_CHARS,
+    MAX_WORD_CHARS,
 )
 from threadbus.schemas.parts import (
     DataPart,
@@ -128,7 +144,6 @@ from threadbus.schemas.parts import (
     Part,
     Parts,
     ReferencePart,
-    Sha256,
     TextPart,
     as_parts,
     text_of,
@@ -154,6 +169,7 @@ from threadbus.schemas.subjects import (
     task_filter,
     thread_filter,
 )
+from threadbus.schemas.text import clean_text
 from threadbus.schemas.upcast import (
     UPCASTERS,
     Upcaster,
@@ -166,16 +182,26 @@ __all__ = [
     "MAIN_THREAD",
     "MAX_CARD_BYTES",
     "MAX_DISPLAY_NAME_CHARS",
+    "MAX_EVENT_BYTES",
     "MAX_HEADER_BYTES",
+    "MAX_INTEGER",
+    "MAX_INTEGER_DIGITS",
     "MAX_JSON_DEPTH",
+    "MAX_LABELS",
     "MAX_MENTIONS",
     "MAX_NAME_CHARS",
+    "MAX_NOTE_CHARS",
     "MAX_PARTICIPANTS",
     "MAX_PARTS",
     "MAX_PART_BYTES_INLINE",
+    "MAX_PLAN_STEPS",
+    "MAX_REASONS",
     "MAX_SKILLS",
+    "MAX_SKILL_ENTRIES",
+    "MAX_SOURCES",
     "MAX_TITLE_CHARS",
-    "SCHEMA_VERSION",
+    "MAX_TYPE_CHARS",
+    "MAX_WORD_CHARS",
     "STORED_PREFIX",
     "UPCASTERS",
     "AgentCard",
@@ -223,6 +249,7 @@ __all__ = [
     "MentionSubject",
     "MessagePosted",
     "ModelCalled",
+    "NotJsonError",
     "OpaqueData",
     "Part",
     "ParticipantAdded",
@@ -264,11 +291,14 @@ __all__ = [
     "as_parts",
     "canonical_agent_name",
     "check_mentions",
+    "clean_text",
     "control_filter",
+    "decode_entry",
     "decode_event",
     "decode_recorded_event",
     "derive_event_id",
     "derive_thread_id",
+    "encode_entry",
     "encode_event",
     "event_subject",
     "event_time_ms",

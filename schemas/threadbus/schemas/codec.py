@@ -1,42 +1,55 @@
-"""Events to bytes and back: JSON, checked in both directions."""
+"""Events to bytes and back: JSON, checked in both directions.
+
+What :func:`encode_event` returns has been decoded once and compared, so a reader gets exactly what
+was said. :func:`decode_event` raises nothing but ``SchemaError``, whatever the bytes.
+"""
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, cast
 
 import msgspec
 
-from threadbus.schemas.envelope import SCHEMA_VERSION, Event
+from threadbus.schemas.bounds import Positive, TimeNs
+from threadbus.schemas.diagnosis import why_changed
+from threadbus.schemas.envelope import Event
 from threadbus.schemas.errors import (
-    InvalidTextError,
     LimitExceededError,
     MalformedEventError,
+    SchemaError,
     SubjectMismatchError,
     shorten,
 )
-from threadbus.schemas.events import DATA_TYPES, AnyData, EventClass, OpaqueData
-from threadbus.schemas.events.base import TimeNs
+from threadbus.schemas.events import DATA_TYPES, AnyData, EventClass, EventData, OpaqueData
 from threadbus.schemas.ids import (
     AgentName,
     EventId,
     TaskId,
     ThreadId,
-    parse_agent_name,
+    known_agent_name,
+    known_task_id,
+    known_thread_id,
     parse_event_id,
-    parse_task_id,
-    parse_thread_id,
 )
-from threadbus.schemas.limits import MAX_JSON_DEPTH
+from threadbus.schemas.jsontext import (
+    check_json,
+    encode_json,
+    plain_value,
+    preview,
+    why_malformed,
+)
+from threadbus.schemas.limits import MAX_TYPE_CHARS
+from threadbus.schemas.refusal import why_refused
 from threadbus.schemas.subjects import EventSubject, check_mentions, parse_event_subject
-from threadbus.schemas.upcast import UPCASTERS, upcast
+from threadbus.schemas.upcast import upcast
 
 
 class _Wire(msgspec.Struct, frozen=True, kw_only=True):
     """The envelope as it is on the wire, the data not looked at yet."""
 
-    v: int
+    v: Positive
     id: EventId
     type: str
     task: TaskId
@@ -48,18 +61,12 @@ class _Wire(msgspec.Struct, frozen=True, kw_only=True):
     mentions: tuple[AgentName, ...] = ()
 
 
-_Decoder: TypeAlias = "msgspec.json.Decoder[Any]"
-
 _ENCODER: Final = msgspec.json.Encoder()
 _WIRE: Final = msgspec.json.Decoder(_Wire)
 _OBJECT: Final = msgspec.json.Decoder(dict[str, Any])
-_DATA: Final[dict[str, _Decoder]] = {
-    name: msgspec.json.Decoder(kind) for name, kind in DATA_TYPES.items()
-}
-_UPCAST_TYPES: Final = frozenset(name for name, _ in UPCASTERS)
-# A backslash that is itself escaped does not start an escape.
-_NUL: Final = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
-_BRACKET: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+_DECODERS: Final = {name: msgspec.json.Decoder(kind) for name, kind in DATA_TYPES.items()}
+_TYPE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
+_OPENING_BRACE: Final = b"{"
 
 
 def encode_event(event: Event) -> bytes:
@@ -70,46 +77,76 @@ def encode_event(event: Event) -> bytes:
 
     Raises:
         InvalidTextError: a text holds NUL or a lone surrogate.
-        LimitExceededError: too many mentions or parts, or JSON nested too deep.
+        LimitExceededError: too many mentions or parts, a text too long, JSON nested too deep.
+        NotJsonError: a value that JSON cannot hold, or that a reader would get changed.
+        InvalidIdError, InvalidNameError: an id or a name is outside its grammar.
         MalformedEventError: a field is outside what its type allows.
     """
     check_mentions(event.mentions)
-    try:
-        if isinstance(event.data, OpaqueData):
-            raw = cast("AnyData", msgspec.Raw(event.data.raw))
-            body = _ENCODER.encode(msgspec.structs.replace(event, data=raw))
-        else:
-            body = _ENCODER.encode(event)
-    except UnicodeEncodeError as error:
-        position = error.start
-        raise InvalidTextError(event.type, ord(error.object[position]), position) from error
-    except RecursionError as error:
-        raise _too_deep(MAX_JSON_DEPTH + 1) from error
-    except TypeError as error:
-        raise MalformedEventError(f"{event.type}: {error}") from error
-    decode_event(body)
+    data = event.data
+    if isinstance(data, OpaqueData):
+        raw = cast("AnyData", msgspec.Raw(data.raw))
+        body = _ENCODER.encode(msgspec.structs.replace(event, data=raw))
+    else:
+        _check_agrees(event, data)
+        body = encode_json(event, event.type)
+    decoded = _decode(body, event.event_class)
+    if decoded != event:
+        _check_unchanged(event, decoded)
     return body
+
+
+def _check_agrees(event: Event, data: EventData) -> None:
+    """Check what the fields of an event say of one another; :func:`make_event` gets it right."""
+    if event.type != data.TYPE or event.v != data.VERSION:
+        raise MalformedEventError(
+            f"type {shorten(event.type)!r} version {event.v} does not go with the data, "
+            f"which is {data.TYPE!r} version {data.VERSION}"
+        )
+
+
+def _check_unchanged(event: Event, decoded: Event) -> None:
+    """Check that what a reader gets of *event* differs in nothing but lists for tuples."""
+    if len(set(event.mentions)) < len(event.mentions):
+        twice = next(name for name in event.mentions if event.mentions.count(name) > 1)
+        raise MalformedEventError(f"{event.type} mentions {twice!r} twice; once is enough")
+    if isinstance(event.data, OpaqueData):
+        raise MalformedEventError(
+            f"{shorten(event.type)!r}: opaque data must be one JSON object without space around "
+            "it, of a type or a version that this code does not know"
+        )
+    problem = why_changed(event, decoded, event.type)
+    if problem is not None:
+        raise problem
 
 
 def decode_event(body: bytes) -> Event:
     """Decode one event.
 
-    A type or a version that is not known becomes :class:`OpaqueData`, never an error.
+    A type or a version that is not known becomes :class:`OpaqueData`, never an error; as the body
+    does not say what class an unknown type is of, it counts as ``obs``. A mention that is repeated
+    is said once.
 
     Raises:
         MalformedEventError: it is not JSON, or a field is missing or of the wrong type.
-        InvalidTextError: a text holds NUL.
+        InvalidTextError: a text holds NUL or a lone surrogate.
         InvalidIdError, InvalidNameError: an id or a name is outside its grammar.
-        LimitExceededError: JSON nested too deep, or more than 16 mentions.
+        LimitExceededError: JSON nested too deep, more than 16 mentions, a text or list too long.
     """
+    return _decode(body, EventClass.OBS)
+
+
+def _decode(body: bytes, assumed: EventClass) -> Event:
     wire = _decode_wire(body)
-    parse_task_id(wire.task)
-    parse_thread_id(wire.thread)
-    parse_agent_name(wire.sender)
-    check_mentions(wire.mentions)
-    for name in wire.mentions:
-        parse_agent_name(name)
-    return _event(wire, _decode_data(wire, body, EventClass.OBS))
+    known_task_id(wire.task)
+    known_thread_id(wire.thread)
+    known_agent_name(wire.sender)
+    if wire.mentions:
+        check_mentions(wire.mentions)
+        for name in wire.mentions:
+            known_agent_name(name)
+    kind = DATA_TYPES.get(wire.type)
+    return _event(wire, body, kind, assumed if kind is None else kind.CLASS)
 
 
 def decode_recorded_event(subject: str, body: bytes) -> Event:
@@ -123,7 +160,6 @@ def decode_recorded_event(subject: str, body: bytes) -> Event:
     # Subjects repeat, so their names are checked once each and the body is only compared.
     where = _parse_subject(subject)
     wire = _decode_wire(body)
-    data = _decode_data(wire, body, where.event_class)
     if (
         wire.task != where.task
         or wire.thread != where.thread
@@ -131,31 +167,44 @@ def decode_recorded_event(subject: str, body: bytes) -> Event:
         or wire.mentions != where.mentions
     ):
         raise _mismatch(wire, where)
-    if not isinstance(data, OpaqueData) and data.CLASS is not where.event_class:
-        raise SubjectMismatchError("class", where.event_class.value, data.CLASS.value)
-    return _event(wire, data)
+    kind = DATA_TYPES.get(wire.type)
+    if kind is not None and kind.CLASS is not where.event_class:
+        raise SubjectMismatchError("class", where.event_class.value, kind.CLASS.value)
+    return _event(wire, body, kind, where.event_class)
 
 
 _parse_subject: Final = lru_cache(maxsize=8192)(parse_event_subject)
 
 
 def _decode_wire(body: bytes) -> _Wire:
-    _check_text(body)
+    check_json(body)
     try:
         wire = _WIRE.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise MalformedEventError(str(error), _preview(body)) from error
-    except RecursionError as error:
-        raise _too_deep(MAX_JSON_DEPTH + 1) from error
+    except msgspec.ValidationError as error:
+        raise _broken_bound(_Wire, body, "event") or why_malformed(body, error) from error
+    except msgspec.DecodeError as error:
+        raise why_malformed(body, error) from error
     parse_event_id(wire.id)
     if wire.cause is not None:
         parse_event_id(wire.cause)
     return wire
 
 
-def _event(wire: _Wire, data: AnyData) -> Event:
+def _event(
+    wire: _Wire, body: bytes, kind: type[EventData] | None, event_class: EventClass
+) -> Event:
+    version = wire.v
+    mentions = wire.mentions
+    data: AnyData
+    if kind is None or version > kind.VERSION:
+        data = _opaque(wire, event_class)
+    elif version == kind.VERSION:
+        data = _decode_data(wire.type, kind, wire.data, body)
+    else:
+        data = _decode_data(wire.type, kind, _upcast(wire, kind), body)
+        version = kind.VERSION
     return Event(
-        v=wire.v,
+        v=version,
         id=wire.id,
         type=wire.type,
         task=wire.task,
@@ -163,9 +212,60 @@ def _event(wire: _Wire, data: AnyData) -> Event:
         sender=wire.sender,
         at=wire.at,
         cause=wire.cause,
-        mentions=wire.mentions,
+        mentions=tuple(dict.fromkeys(mentions)) if len(mentions) > 1 else mentions,
         data=data,
     )
+
+
+def _decode_data(
+    name: str, kind: type[EventData], raw: msgspec.Raw | bytes, body: bytes
+) -> AnyData:
+    try:
+        return cast("AnyData", _DECODERS[name].decode(raw))
+    except msgspec.ValidationError as error:
+        found = _broken_bound(kind, raw, f"{name}.data")
+        if found is not None:
+            raise found from error
+        reason = str(error).replace("`$", "`$.data", 1)
+        raise why_malformed(body, error, f"{name}: {reason}") from error
+    except msgspec.DecodeError as error:
+        raise why_malformed(body, error) from error
+
+
+def _broken_bound(kind: type, body: bytes | msgspec.Raw, where: str) -> SchemaError | None:
+    try:
+        return why_refused(kind, plain_value(body), where)
+    except msgspec.DecodeError:
+        return None
+
+
+def _opaque(wire: _Wire, event_class: EventClass) -> OpaqueData:
+    if len(wire.type) > MAX_TYPE_CHARS:
+        raise LimitExceededError(
+            "characters of an event's type", len(wire.type), MAX_TYPE_CHARS, "shorten it"
+        )
+    if not _TYPE_NAME.fullmatch(wire.type):
+        raise MalformedEventError(
+            f"type '{shorten(wire.type)}' is not valid: letters, digits, '.', '_' and '-', "
+            "starting with a letter or digit"
+        )
+    raw = bytes(wire.data)
+    if not raw.startswith(_OPENING_BRACE):
+        raise MalformedEventError(f"{wire.type}: data must be an object, it is {preview(raw)}")
+    return OpaqueData(raw=raw, event_class=event_class)
+
+
+def _upcast(wire: _Wire, kind: type[EventData]) -> bytes:
+    """Return the data in today's form, encoded: one decoder then checks old and new alike."""
+    try:
+        old = _OBJECT.decode(wire.data)
+        return _ENCODER.encode(upcast(wire.type, wire.v, old, target=kind.VERSION))
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        # Foreign bytes may claim an old version without having its form.
+        raise MalformedEventError(
+            f"{wire.type}: its data is not of version {wire.v} ({type(error).__name__}: {error})",
+            preview(bytes(wire.data)),
+        ) from error
 
 
 def _mismatch(wire: _Wire, where: EventSubject) -> SubjectMismatchError:
@@ -177,45 +277,3 @@ def _mismatch(wire: _Wire, where: EventSubject) -> SubjectMismatchError:
         if in_subject != in_body:
             return SubjectMismatchError(field, in_subject, in_body)
     return SubjectMismatchError("mentions", ".".join(where.mentions), ".".join(wire.mentions))
-
-
-def _decode_data(wire: _Wire, body: bytes, event_class: EventClass) -> AnyData:
-    decoder = _DATA.get(wire.type)
-    if decoder is None or wire.v > SCHEMA_VERSION or wire.v < 1:
-        return OpaqueData(raw=bytes(wire.data), event_class=event_class)
-    try:
-        if wire.v < SCHEMA_VERSION and wire.type in _UPCAST_TYPES:
-            old = _OBJECT.decode(wire.data)
-            new = upcast(wire.type, wire.v, old, target=SCHEMA_VERSION)
-            return cast("AnyData", msgspec.convert(new, DATA_TYPES[wire.type]))
-        return decoder.decode(wire.data)  # type: ignore[no-any-return]
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise MalformedEventError(f"{wire.type}: {error}", _preview(body)) from error
-    except RecursionError as error:
-        raise _too_deep(MAX_JSON_DEPTH + 1) from error
-
-
-def _check_text(body: bytes) -> None:
-    if b"\\u0000" in body and _NUL.search(body):
-        raise InvalidTextError("an event's text", 0, -1)
-    if body.count(b"[") + body.count(b"{") > MAX_JSON_DEPTH:
-        depth = deepest = 0
-        for match in _BRACKET.finditer(body):
-            token = match.group()
-            if token in b"[{":
-                depth += 1
-                deepest = max(deepest, depth)
-            elif token in b"]}":
-                depth -= 1
-        if deepest > MAX_JSON_DEPTH:
-            raise _too_deep(deepest)
-
-
-def _too_deep(depth: int) -> LimitExceededError:
-    return LimitExceededError(
-        "levels of JSON in one event", depth, MAX_JSON_DEPTH, "flatten it or attach it as a file"
-    )
-
-
-def _preview(body: bytes) -> str:
-    return shorten(body[:60].decode("utf-8", "backslashreplace"), 60)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import Final
 
 import msgspec
 
@@ -11,16 +10,15 @@ from threadbus.schemas.events import AnyData, EventClass, OpaqueData
 from threadbus.schemas.ids import AgentName, EventId, TaskId, ThreadId, new_event_id
 from threadbus.schemas.subjects import Subject, event_subject
 
-SCHEMA_VERSION: Final = 1
-"""The version that this code writes."""
-
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
     """One fact in the log of a super-task."""
 
-    v: int = SCHEMA_VERSION
+    v: int = 1
+    """The version of the data; each type counts its own."""
     id: EventId
     type: str
+    """The name of what the data says, ``message.posted`` for instance."""
     task: TaskId
     thread: ThreadId
     sender: AgentName
@@ -29,6 +27,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     cause: EventId | None = None
     """The event that this one answers or observes."""
     mentions: tuple[AgentName, ...] = ()
+    """The agents that it wakes, each once, at most 16."""
     data: AnyData
 
     @property
@@ -56,6 +55,8 @@ def make_event(
 ) -> Event:
     """Make an event from its data; repeated mentions are said once.
 
+    Nothing is checked here: :func:`encode_event` does.
+
     Args:
         data: what the event says; decides its type and class.
         task: the super-task it belongs to.
@@ -67,7 +68,8 @@ def make_event(
         at: nanoseconds since the epoch; now when absent.
     """
     return Event(
-        id=event_id or new_event_id(),
+        v=data.VERSION,
+        id=new_event_id() if event_id is None else event_id,
         type=data.TYPE,
         task=task,
         thread=thread,
@@ -75,7 +77,7 @@ def make_event(
         at=time.time_ns() if at is None else at,
         data=data,
         cause=cause,
-        mentions=tuple(dict.fromkeys(mentions)) if len(mentions) > 1 else mentions,
+        mentions=tuple(dict.fromkeys(mentions)),
     )
 
 

@@ -14,6 +14,7 @@ import time
 import unicodedata
 from collections.abc import Iterable
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Final, NewType
 
 from threadbus.schemas.errors import InvalidIdError, InvalidNameError
@@ -28,10 +29,13 @@ SpanId = NewType("SpanId", str)
 MAIN_THREAD: Final = ThreadId("main")
 """The root thread of every super-task; its control events open and close the task."""
 
-_HEX32: Final = re.compile(r"[0-9a-f]{32}", re.ASCII)
+# Neither a trace id nor a span id may be all zero (W3C trace context), and both come from these.
+_HEX32: Final = re.compile(r"[0-9a-f]{16}(?!0{16})[0-9a-f]{16}", re.ASCII)
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}", re.ASCII)
 _NOT_SLUG: Final = re.compile(r"[^a-z0-9_]+", re.ASCII)
 _RAND_BITS: Final = 74
+_MAX_LOOK_CHARS: Final = 200
+"""Characters of a foreign name that are looked at when one is made from it or sought."""
 
 
 def _uuid7(unix_ms: int, rand: int) -> str:
@@ -66,7 +70,8 @@ def derive_event_id(cause: EventId, agent: AgentName, index: int | str) -> Event
     Args:
         cause: the event that is answered; the new id carries its time.
         agent: who answers.
-        index: which of the agent's events this is, by number from 0 or by a fixed word.
+        index: which of the agent's events this is, by number from 0 or by a fixed word (``1`` and
+            ``"1"`` are the same).
 
     Returns:
         A UUIDv7 whose time is the cause's and whose other bits are a SHA-256 of the arguments.
@@ -94,7 +99,7 @@ def span_id(event: EventId) -> SpanId:
 
 
 def event_time_ms(event: EventId | TaskId) -> int:
-    """Return the milliseconds since the epoch at which an id was made."""
+    """Return the milliseconds since the epoch at which an id was made, if it is a UUIDv7."""
     return int(event[:12], 16)
 
 
@@ -102,7 +107,7 @@ def parse_task_id(value: str) -> TaskId:
     """Check that *value* is a super-task id.
 
     Raises:
-        InvalidIdError: it is not 32 lower-case hex digits.
+        InvalidIdError: it is not 32 lower-case hex digits, the last 16 not all zero.
     """
     if not _HEX32.fullmatch(value):
         raise InvalidIdError("super-task id", value)
@@ -113,7 +118,7 @@ def parse_event_id(value: str) -> EventId:
     """Check that *value* is an event id.
 
     Raises:
-        InvalidIdError: it is not 32 lower-case hex digits.
+        InvalidIdError: it is not 32 lower-case hex digits, the last 16 not all zero.
     """
     if not _HEX32.fullmatch(value):
         raise InvalidIdError("event id", value)
@@ -142,11 +147,19 @@ def parse_agent_name(value: str) -> AgentName:
     return AgentName(value)
 
 
+# Tasks, threads and agents repeat from event to event: what was valid once is looked up.
+# An exception is not kept, so only short strings are.
+known_task_id: Final = lru_cache(maxsize=8192)(parse_task_id)
+known_thread_id: Final = lru_cache(maxsize=8192)(parse_thread_id)
+known_agent_name: Final = lru_cache(maxsize=8192)(parse_agent_name)
+
+
 def canonical_agent_name(display_name: str) -> AgentName:
-    """Map a name from outside to a canonical one, distinct for distinct input.
+    """Map a name from outside to a canonical one, the same each time.
 
     A canonical name maps to itself. Every other one becomes a readable slug and ten hex digits
-    of its SHA-256, so that ``Billing Agent``, ``billing.agent`` and ``刘备`` stay apart.
+    of its SHA-256, so that ``Billing Agent``, ``billing.agent`` and ``刘备`` stay apart. Somebody
+    may of course take such a mapped name as their own; the registry lets only one of them have it.
     """
     if _NAME.fullmatch(display_name):
         return AgentName(display_name)
@@ -157,9 +170,9 @@ def canonical_agent_name(display_name: str) -> AgentName:
 
 def nearest_names(name: str, known: Iterable[str], count: int = 3) -> list[str]:
     """Return at most *count* of the *known* names that look most like *name*, best first."""
-    return get_close_matches(name.lower(), list(known), n=count, cutoff=0.5)
+    return get_close_matches(name[:_MAX_LOOK_CHARS].lower(), list(known), n=count, cutoff=0.5)
 
 
 def _slug(text: str) -> str:
-    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
-    return _NOT_SLUG.sub("-", plain).strip("-_")
+    plain = unicodedata.normalize("NFKD", text[:_MAX_LOOK_CHARS]).encode("ascii", "ignore")
+    return _NOT_SLUG.sub("-", plain.decode().lower()).strip("-_")

@@ -7,30 +7,36 @@ from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
-Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+from threadbus.schemas.bounds import Count, Sha256, Word
+
+PartKind = Annotated[str, msgspec.Meta(pattern=r"^(text|data|file)\Z")]
 
 
 class TextPart(msgspec.Struct, frozen=True, tag="text", tag_field="kind", omit_defaults=True):
     """Text for a person or a model."""
 
     text: str
-    media_type: str = "text/plain"
+    media_type: Word = "text/plain"
 
 
 class DataPart(msgspec.Struct, frozen=True, tag="data", tag_field="kind", omit_defaults=True):
-    """A JSON value; integers are exact."""
+    """A JSON value: null, true, false, a number, a string, an array or an object.
+
+    Integers are exact at any size here, but many languages keep 53 or 64 bits of them. NaN and the
+    infinities are not JSON; send null or a string.
+    """
 
     data: Any
-    name: str = ""
-    media_type: str = "application/json"
+    name: Word = ""
+    media_type: Word = "application/json"
 
 
 class FilePart(msgspec.Struct, frozen=True, tag="file", tag_field="kind", omit_defaults=True):
     """A small file inside the event (base64 in JSON)."""
 
     content: bytes
-    name: str = ""
-    media_type: str = "application/octet-stream"
+    name: Word = ""
+    media_type: Word = "application/octet-stream"
 
 
 class ReferencePart(
@@ -39,11 +45,11 @@ class ReferencePart(
     """A part whose bytes are in the object store, named by the SHA-256 of its content."""
 
     sha256: Sha256
-    size: Annotated[int, msgspec.Meta(ge=0)]
+    size: Count
     """Bytes of the content."""
-    name: str = ""
-    media_type: str = "application/octet-stream"
-    of: str = "file"
+    name: Word = ""
+    media_type: Word = "application/octet-stream"
+    of: PartKind = "file"
     """Which kind of part it stands for: ``text``, ``data`` or ``file``."""
 
 

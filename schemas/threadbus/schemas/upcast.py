@@ -1,7 +1,8 @@
 """Old events brought to today's form: one pure function for each (type, version) that changed.
 
 A function takes the ``data`` of version *n* as a dictionary and returns that of version *n + 1*.
-Adding a field with a default needs none. Nothing is ever taken out of this table.
+A version without one reads as the next does. Nothing is ever taken out of this table;
+docs/schema-evolution.md says when a type needs a new version.
 """
 
 from __future__ import annotations
@@ -25,8 +26,15 @@ def upcast(
 ) -> dict[str, Any]:
     """Bring *data* of *version* to *target*, one version at a time.
 
+    Args:
+        type_name: the type that the data is of.
+        version: the version that it has, from 1.
+        data: the fields as plain JSON values; the dictionary itself is not changed.
+        table: the steps to take.
+        target: the version that it is to have.
+
     Returns:
-        A new dictionary; the argument is left as it was.
+        A new dictionary.
     """
     current = dict(data)
     for step in range(version, target):

@@ -64,6 +64,7 @@ class OpaqueData(msgspec.Struct, frozen=True, kw_only=True):
     """The data of a type, or of a version, that this reader does not know: kept as it came."""
 
     TYPE: ClassVar = ""
+    VERSION: ClassVar = 1
 
     raw: bytes
     """The JSON of ``data``, verbatim."""

@@ -1,18 +1,20 @@
-"""The base of every event's data, and the types its fields share.
+"""The base of every event's data, and what several families share.
 
-A data class declares the name it has on the wire (``TYPE``) and the class that its subject carries
-(``CLASS``). Fields may be added with a default, never removed, renamed or given another meaning.
+A data class declares the name it has on the wire (``TYPE``), the class that its subject carries
+(``CLASS``) and, once it has changed, its version. docs/schema-evolution.md says what may change.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Self
 
 import msgspec
 
-from threadbus.schemas.limits import MAX_PARTICIPANTS, MAX_PARTS, MAX_TITLE_CHARS
+from threadbus.schemas.bounds import WAY_OUT, Note, Word
+from threadbus.schemas.limits import MAX_NOTE_CHARS, MAX_PARTS, MAX_WORD_CHARS
 from threadbus.schemas.parts import Part
+from threadbus.schemas.text import clean_text
 
 
 class EventClass(StrEnum):
@@ -33,21 +35,29 @@ class EventData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     TYPE: ClassVar[str]
     CLASS: ClassVar[EventClass]
+    VERSION: ClassVar[int] = 1
+    """The version that this code writes; older ones are upcast, newer ones are kept opaque."""
 
 
-HexId = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
-Name = Annotated[str, msgspec.Meta(pattern="^[a-z0-9][a-z0-9_-]{0,62}$")]
-Title = Annotated[str, msgspec.Meta(max_length=MAX_TITLE_CHARS)]
-PartList = Annotated[tuple[Part, ...], msgspec.Meta(max_length=MAX_PARTS)]
-Participants = Annotated[tuple[Name, ...], msgspec.Meta(max_length=MAX_PARTICIPANTS)]
-Count = Annotated[int, msgspec.Meta(ge=0)]
-TimeNs = Annotated[int, msgspec.Meta(ge=0)]
-"""Nanoseconds since the epoch."""
-DurationNs = Annotated[int, msgspec.Meta(ge=0)]
+PartList = Annotated[
+    tuple[Part, ...],
+    msgspec.Meta(
+        max_length=MAX_PARTS,
+        extra={WAY_OUT: "send several events, or attach the rest as one file"},
+    ),
+]
 
 
 class ErrorInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     """An error as it is recorded: its kind for programs, its message for people."""
 
-    kind: str
-    message: str
+    kind: Word
+    message: Note
+
+    @classmethod
+    def of(cls, error: BaseException) -> Self:
+        """Describe *error*; whatever its message holds, the result can be recorded."""
+        return cls(
+            clean_text(type(error).__name__, MAX_WORD_CHARS),
+            clean_text(str(error), MAX_NOTE_CHARS),
+        )

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
-import msgspec
-
-from threadbus.schemas.events.base import (
+from threadbus.schemas.bounds import (
     Count,
     DurationNs,
-    ErrorInfo,
-    EventClass,
-    EventData,
-    Name,
-    PartList,
+    Mentioned,
+    Note,
+    Positive,
     TimeNs,
+    Word,
 )
+from threadbus.schemas.events.base import ErrorInfo, EventClass, EventData, PartList
 
 
 class MentionStored(EventData, frozen=True, kw_only=True):
@@ -24,7 +22,7 @@ class MentionStored(EventData, frozen=True, kw_only=True):
     TYPE: ClassVar = "mention.stored"
     CLASS: ClassVar = EventClass.OBS
 
-    agents: tuple[Name, ...]
+    agents: Mentioned
 
 
 class MentionReceived(EventData, frozen=True, kw_only=True):
@@ -35,7 +33,7 @@ class MentionReceived(EventData, frozen=True, kw_only=True):
 
     queue_depth: Count = 0
     """Mentions that the agent holds ahead of this one."""
-    busy_with: str = ""
+    busy_with: Note = ""
 
 
 class HandlingStarted(EventData, frozen=True, kw_only=True):
@@ -44,8 +42,8 @@ class HandlingStarted(EventData, frozen=True, kw_only=True):
     TYPE: ClassVar = "handling.started"
     CLASS: ClassVar = EventClass.OBS
 
-    attempt: Annotated[int, msgspec.Meta(ge=1)] = 1
-    replica: str = ""
+    attempt: Positive = 1
+    replica: Word = ""
 
 
 class HandlingEnded(EventData, frozen=True, kw_only=True):
@@ -57,8 +55,8 @@ class HandlingEnded(EventData, frozen=True, kw_only=True):
     received_at: TimeNs
     started_at: TimeNs
     ended_at: TimeNs
-    attempt: Annotated[int, msgspec.Meta(ge=1)] = 1
-    replica: str = ""
+    attempt: Positive = 1
+    replica: Word = ""
 
 
 class HandlingFailed(EventData, frozen=True, kw_only=True):
@@ -68,10 +66,10 @@ class HandlingFailed(EventData, frozen=True, kw_only=True):
     CLASS: ClassVar = EventClass.OBS
 
     error: ErrorInfo
-    attempt: Annotated[int, msgspec.Meta(ge=1)] = 1
+    attempt: Positive = 1
     retry_in_ns: DurationNs | None = None
     """How long until the next attempt; absent when there is none."""
-    replica: str = ""
+    replica: Word = ""
 
 
 class MentionDeadLettered(EventData, frozen=True, kw_only=True):
@@ -90,18 +88,18 @@ class ModelCalled(EventData, frozen=True, kw_only=True):
     TYPE: ClassVar = "model.called"
     CLASS: ClassVar = EventClass.OBS
 
-    model: str
+    model: Word
     started_at: TimeNs
     duration_ns: DurationNs
     input_tokens: Count = 0
     output_tokens: Count = 0
     cached_tokens: Count = 0
-    finish_reason: str = ""
+    finish_reason: Word = ""
     streamed: bool = False
     first_token_ns: DurationNs | None = None
-    attempts: Annotated[int, msgspec.Meta(ge=1)] = 1
-    response_id: str = ""
-    system: str = ""
+    attempts: Positive = 1
+    response_id: Word = ""
+    system: Word = ""
     """Who answered: the provider, or ``playbook`` when no model did."""
     tool_calls: Count = 0
     output: PartList = ()
@@ -114,8 +112,8 @@ class ToolCalled(EventData, frozen=True, kw_only=True):
     TYPE: ClassVar = "tool.called"
     CLASS: ClassVar = EventClass.OBS
 
-    call_id: str
-    tool: str
+    call_id: Word
+    tool: Word
     arguments: Any = None
 
 
@@ -125,8 +123,8 @@ class ToolReturned(EventData, frozen=True, kw_only=True):
     TYPE: ClassVar = "tool.returned"
     CLASS: ClassVar = EventClass.OBS
 
-    call_id: str
-    tool: str
+    call_id: Word
+    tool: Word
     duration_ns: DurationNs
     parts: PartList = ()
     error: ErrorInfo | None = None

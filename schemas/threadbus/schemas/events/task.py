@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
-import msgspec
-
-from threadbus.schemas.events.base import (
+from threadbus.schemas.bounds import (
     Count,
-    EventClass,
-    EventData,
     HexId,
+    Labels,
+    Note,
     Participants,
-    PartList,
+    Positive,
     TimeNs,
     Title,
 )
+from threadbus.schemas.errors import MalformedEventError
+from threadbus.schemas.events.base import EventClass, EventData, PartList
 from threadbus.schemas.parts import Part
 
 
@@ -50,10 +50,10 @@ class TaskOpened(EventData, frozen=True, kw_only=True):
     parts: PartList = ()
     awaited: bool = True
     """The opener follows the log for the answer, so the answer need not mention it."""
-    token_budget: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    token_budget: Positive | None = None
     """Model tokens that the whole task may use."""
     deadline_at: TimeNs | None = None
-    labels: dict[str, str] = {}
+    labels: Labels = {}
 
 
 class TaskStatusChanged(EventData, frozen=True, kw_only=True):
@@ -63,7 +63,18 @@ class TaskStatusChanged(EventData, frozen=True, kw_only=True):
     CLASS: ClassVar = EventClass.CTL
 
     status: TaskStatus
-    note: str = ""
+    note: Note = ""
+
+    def __post_init__(self) -> None:
+        """Refuse a final status.
+
+        Raises:
+            MalformedEventError: it is completed, failed or cancelled.
+        """
+        if self.status.is_final:
+            raise MalformedEventError(
+                f"{self.TYPE}: status {self.status.value!r} is final; close the task to reach it"
+            )
 
 
 class InputRequested(EventData, frozen=True, kw_only=True):
@@ -94,7 +105,7 @@ class ArtifactAdded(EventData, frozen=True, kw_only=True):
 
     name: Title
     part: Part
-    description: str = ""
+    description: Note = ""
 
 
 class TaskClosed(EventData, frozen=True, kw_only=True):
@@ -104,7 +115,19 @@ class TaskClosed(EventData, frozen=True, kw_only=True):
     CLASS: ClassVar = EventClass.CTL
 
     outcome: TaskStatus
-    summary: str = ""
+    summary: Note = ""
     answer: HexId | None = None
     """The ``answer.submitted`` event that this accepts."""
     tokens_used: Count | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse an outcome that is not final.
+
+        Raises:
+            MalformedEventError: it is working, input_required or paused.
+        """
+        if not self.outcome.is_final:
+            raise MalformedEventError(
+                f"{self.TYPE}: outcome {self.outcome.value!r} is not final; "
+                "it is completed, failed or cancelled"
+            )

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
-import msgspec
-
-from threadbus.schemas.events.base import EventClass, EventData, Name, Participants, Title
+from threadbus.schemas.bounds import Name, Note, Participants, Positive, Title
+from threadbus.schemas.events.base import EventClass, EventData
 
 
 class ConversationState(StrEnum):
@@ -39,8 +38,8 @@ class ThreadOpened(EventData, frozen=True, kw_only=True):
     participants: Participants = ()
     parent: Name = "main"
     """The thread that this one grew from."""
-    goal: str = ""
-    max_turns: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    goal: Note = ""
+    max_turns: Positive | None = None
 
 
 class ParticipantAdded(EventData, frozen=True, kw_only=True):
@@ -59,7 +58,7 @@ class ParticipantRemoved(EventData, frozen=True, kw_only=True):
     CLASS: ClassVar = EventClass.CTL
 
     participant: Name
-    reason: str = ""
+    reason: Note = ""
 
 
 class ThreadStateChanged(EventData, frozen=True, kw_only=True):
@@ -70,7 +69,7 @@ class ThreadStateChanged(EventData, frozen=True, kw_only=True):
 
     state: ConversationState
     next_speakers: Participants = ()
-    reason: str = ""
+    reason: Note = ""
 
 
 class ThreadClosed(EventData, frozen=True, kw_only=True):
@@ -79,5 +78,5 @@ class ThreadClosed(EventData, frozen=True, kw_only=True):
     TYPE: ClassVar = "thread.closed"
     CLASS: ClassVar = EventClass.CTL
 
-    summary: str = ""
+    summary: Note = ""
     outcome: ThreadOutcome = ThreadOutcome.CONCLUDED

@@ -7,26 +7,51 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from threadbus.schemas.events.base import (
-    Count,
-    ErrorInfo,
-    EventClass,
-    EventData,
+from threadbus.schemas.bounds import (
+    NAME_OR_NONE_PATTERN,
+    WAY_OUT,
     HexId,
     Name,
+    Note,
+    Notes,
     Participants,
-    PartList,
+    Positive,
     TimeNs,
     Title,
 )
+from threadbus.schemas.events.base import ErrorInfo, EventClass, EventData, PartList
+from threadbus.schemas.limits import MAX_PARTICIPANTS, MAX_PLAN_STEPS, MAX_SOURCES
+
+NameOrNone = Annotated[str, msgspec.Meta(pattern=NAME_OR_NONE_PATTERN)]
+Sources = Annotated[
+    tuple[HexId, ...],
+    msgspec.Meta(max_length=MAX_SOURCES, extra={WAY_OUT: "name the events that matter most"}),
+]
+Voters = Annotated[
+    tuple[Name, ...],
+    msgspec.Meta(
+        min_length=1,
+        max_length=MAX_PARTICIPANTS,
+        extra={WAY_OUT: "let fewer vote, each for a group"},
+    ),
+]
 
 
 class PlanStep(msgspec.Struct, frozen=True, omit_defaults=True):
     """One step of a plan and who is to do it."""
 
     title: Title
-    assignee: str = ""
-    detail: str = ""
+    assignee: NameOrNone = ""
+    detail: Note = ""
+
+
+PlanSteps = Annotated[
+    tuple[PlanStep, ...],
+    msgspec.Meta(
+        max_length=MAX_PLAN_STEPS,
+        extra={WAY_OUT: "plan coarser, and give each coarse step a thread with its own plan"},
+    ),
+]
 
 
 class PlanProposed(EventData, frozen=True, kw_only=True):
@@ -35,8 +60,8 @@ class PlanProposed(EventData, frozen=True, kw_only=True):
     TYPE: ClassVar = "plan.proposed"
     CLASS: ClassVar = EventClass.WORK
 
-    steps: tuple[PlanStep, ...]
-    reasons: tuple[str, ...] = ()
+    steps: PlanSteps
+    reasons: Notes = ()
 
 
 class PlanRevised(EventData, frozen=True, kw_only=True):
@@ -46,8 +71,8 @@ class PlanRevised(EventData, frozen=True, kw_only=True):
     CLASS: ClassVar = EventClass.WORK
 
     replaces: HexId
-    steps: tuple[PlanStep, ...]
-    reasons: tuple[str, ...] = ()
+    steps: PlanSteps
+    reasons: Notes = ()
 
 
 class AssignmentMode(StrEnum):
@@ -79,7 +104,7 @@ class AssignmentAccepted(EventData, frozen=True, kw_only=True):
     CLASS: ClassVar = EventClass.WORK
 
     assignment: HexId
-    note: str = ""
+    note: Note = ""
 
 
 class AssignmentProgressed(EventData, frozen=True, kw_only=True):
@@ -89,7 +114,7 @@ class AssignmentProgressed(EventData, frozen=True, kw_only=True):
     CLASS: ClassVar = EventClass.WORK
 
     assignment: HexId
-    note: str = ""
+    note: Note = ""
     fraction: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
 
 
@@ -120,7 +145,7 @@ class AssignmentCancelled(EventData, frozen=True, kw_only=True):
     CLASS: ClassVar = EventClass.WORK
 
     assignment: HexId
-    reason: str = ""
+    reason: Note = ""
 
 
 class CritiqueVerdict(StrEnum):
@@ -138,7 +163,7 @@ class CritiqueGiven(EventData, frozen=True, kw_only=True):
 
     of: HexId
     verdict: CritiqueVerdict
-    reasons: tuple[str, ...] = ()
+    reasons: Notes = ()
 
 
 class ProposalMade(EventData, frozen=True, kw_only=True):
@@ -148,8 +173,8 @@ class ProposalMade(EventData, frozen=True, kw_only=True):
     CLASS: ClassVar = EventClass.WORK
 
     parts: PartList
-    voters: Participants
-    quorum: Count | None = None
+    voters: Voters
+    quorum: Positive | None = None
     """Approvals needed; all voters when absent."""
     deadline_at: TimeNs | None = None
 
@@ -169,7 +194,7 @@ class VoteCast(EventData, frozen=True, kw_only=True):
 
     proposal: HexId
     verdict: VoteVerdict
-    reasons: tuple[str, ...] = ()
+    reasons: Notes = ()
 
 
 class ConsensusReached(EventData, frozen=True, kw_only=True):
@@ -192,7 +217,7 @@ class ConsensusFailed(EventData, frozen=True, kw_only=True):
     proposal: HexId
     approvals: Participants = ()
     rejections: Participants = ()
-    reason: str = ""
+    reason: Note = ""
 
 
 class AnswerSubmitted(EventData, frozen=True, kw_only=True):
@@ -202,6 +227,6 @@ class AnswerSubmitted(EventData, frozen=True, kw_only=True):
     CLASS: ClassVar = EventClass.WORK
 
     parts: PartList
-    sources: tuple[HexId, ...] = ()
+    sources: Sources = ()
     """The events that the answer rests on."""
-    dissent: tuple[str, ...] = ()
+    dissent: Notes = ()
