@@ -18,12 +18,14 @@ from threadbus.schemas.limits import (
     MAX_PARTICIPANTS,
     MAX_REASONS,
     MAX_TITLE_CHARS,
+    MAX_TYPE_CHARS,
     MAX_WORD_CHARS,
 )
 
 ID_PATTERN: Final = r"^[0-9a-f]{32}\Z"
 NAME_PATTERN: Final = r"^[a-z0-9][a-z0-9_-]{0,62}\Z"
 NAME_OR_NONE_PATTERN: Final = r"^([a-z0-9][a-z0-9_-]{0,62})?\Z"
+TYPE_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]*\Z"
 WAY_OUT: Final = "way_out"
 """The key of ``msgspec.Meta.extra`` that holds what to do instead of going over a bound."""
 
@@ -34,6 +36,10 @@ HexId = Annotated[str, msgspec.Meta(pattern=ID_PATTERN)]
 """The id of an event."""
 Name = Annotated[str, msgspec.Meta(pattern=NAME_PATTERN)]
 """An agent's canonical name, or a thread id."""
+TypeName = Annotated[
+    str, msgspec.Meta(pattern=TYPE_PATTERN, max_length=MAX_TYPE_CHARS, extra=_SHORTEN)
+]
+"""The name of an event's type."""
 Sha256 = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 
 Word = Annotated[str, msgspec.Meta(max_length=MAX_WORD_CHARS, extra=_SHORTEN)]

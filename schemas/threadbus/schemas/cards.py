@@ -7,7 +7,17 @@ from typing import Annotated, Any
 
 import msgspec
 
-from threadbus.schemas.bounds import WAY_OUT, Count, Labels, Name, Note, TimeNs, Title, Word
+from threadbus.schemas.bounds import (
+    WAY_OUT,
+    Count,
+    Labels,
+    Name,
+    Note,
+    Positive,
+    TimeNs,
+    Title,
+    Word,
+)
 from threadbus.schemas.ids import AgentName
 from threadbus.schemas.limits import MAX_DISPLAY_NAME_CHARS, MAX_SKILL_ENTRIES, MAX_SKILLS
 
@@ -73,7 +83,7 @@ class AgentRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     inbox_stream: Word = "MENTIONS"
     push: bool = False
     """Whether mentions are pushed to ``inbox.<name>`` instead of pulled."""
-    replicas: Count = 1
+    replicas: Positive = 1
 
 
 class PresenceState(StrEnum):

@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from threadbus.schemas.bounds import Positive, TimeNs
+from threadbus.schemas.bounds import TYPE_PATTERN, Positive, TimeNs
 from threadbus.schemas.diagnosis import why_changed
 from threadbus.schemas.envelope import Event
 from threadbus.schemas.errors import (
@@ -65,7 +65,7 @@ _ENCODER: Final = msgspec.json.Encoder()
 _WIRE: Final = msgspec.json.Decoder(_Wire)
 _OBJECT: Final = msgspec.json.Decoder(dict[str, Any])
 _DECODERS: Final = {name: msgspec.json.Decoder(kind) for name, kind in DATA_TYPES.items()}
-_TYPE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
+_TYPE_NAME: Final = re.compile(TYPE_PATTERN, re.ASCII)
 _OPENING_BRACE: Final = b"{"
 
 
@@ -244,7 +244,7 @@ def _opaque(wire: _Wire, event_class: EventClass) -> OpaqueData:
         raise LimitExceededError(
             "characters of an event's type", len(wire.type), MAX_TYPE_CHARS, "shorten it"
         )
-    if not _TYPE_NAME.fullmatch(wire.type):
+    if not _TYPE_NAME.match(wire.type):
         raise MalformedEventError(
             f"type '{shorten(wire.type)}' is not valid: letters, digits, '.', '_' and '-', "
             "starting with a letter or digit"

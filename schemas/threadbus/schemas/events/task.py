@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import ClassVar
+from typing import Annotated, ClassVar
+
+import msgspec
 
 from threadbus.schemas.bounds import (
     Count,
@@ -36,6 +38,15 @@ class TaskStatus(StrEnum):
         return self in {TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED}
 
 
+def _statuses(*, final: bool) -> dict[str, object]:
+    """Say in the JSON Schema what ``__post_init__`` checks."""
+    return {"enum": [status.value for status in TaskStatus if status.is_final is final]}
+
+
+OpenStatus = Annotated[TaskStatus, msgspec.Meta(extra_json_schema=_statuses(final=False))]
+FinalStatus = Annotated[TaskStatus, msgspec.Meta(extra_json_schema=_statuses(final=True))]
+
+
 class TaskOpened(EventData, frozen=True, kw_only=True):
     """Open a super-task and ask its question, in one append.
 
@@ -62,7 +73,7 @@ class TaskStatusChanged(EventData, frozen=True, kw_only=True):
     TYPE: ClassVar = "task.status_changed"
     CLASS: ClassVar = EventClass.CTL
 
-    status: TaskStatus
+    status: OpenStatus
     note: Note = ""
 
     def __post_init__(self) -> None:
@@ -114,7 +125,7 @@ class TaskClosed(EventData, frozen=True, kw_only=True):
     TYPE: ClassVar = "task.closed"
     CLASS: ClassVar = EventClass.CTL
 
-    outcome: TaskStatus
+    outcome: FinalStatus
     summary: Note = ""
     answer: HexId | None = None
     """The ``answer.submitted`` event that this accepts."""
