@@ -18,7 +18,6 @@ from threadbus.schemas.envelope import Event
 from threadbus.schemas.errors import (
     LimitExceededError,
     MalformedEventError,
-    SchemaError,
     SubjectMismatchError,
     shorten,
 )
@@ -36,7 +35,6 @@ from threadbus.schemas.ids import (
 from threadbus.schemas.jsontext import (
     check_json,
     encode_json,
-    plain_value,
     preview,
     why_malformed,
 )
@@ -98,10 +96,13 @@ def encode_event(event: Event) -> bytes:
 
 def _check_agrees(event: Event, data: EventData) -> None:
     """Check what the fields of an event say of one another; :func:`make_event` gets it right."""
-    if event.type != data.TYPE or event.v != data.VERSION:
+    if event.type != data.TYPE:
         raise MalformedEventError(
-            f"type {shorten(event.type)!r} version {event.v} does not go with the data, "
-            f"which is {data.TYPE!r} version {data.VERSION}"
+            f"type '{shorten(event.type)}' does not go with the data, which is {data.TYPE!r}"
+        )
+    if event.v != data.VERSION:
+        raise MalformedEventError(
+            f"{event.type} is written in version {data.VERSION} and no other; make_event sets v"
         )
 
 
@@ -112,7 +113,7 @@ def _check_unchanged(event: Event, decoded: Event) -> None:
         raise MalformedEventError(f"{event.type} mentions {twice!r} twice; once is enough")
     if isinstance(event.data, OpaqueData):
         raise MalformedEventError(
-            f"{shorten(event.type)!r}: opaque data must be one JSON object without space around "
+            f"'{shorten(event.type)}': opaque data must be one JSON object without space around "
             "it, of a type or a version that this code does not know"
         )
     problem = why_changed(event, decoded, event.type)
@@ -181,7 +182,7 @@ def _decode_wire(body: bytes) -> _Wire:
     try:
         wire = _WIRE.decode(body)
     except msgspec.ValidationError as error:
-        raise _broken_bound(_Wire, body, "event") or why_malformed(body, error) from error
+        raise why_refused(_Wire, body, "event") or why_malformed(body, error) from error
     except msgspec.DecodeError as error:
         raise why_malformed(body, error) from error
     parse_event_id(wire.id)
@@ -223,20 +224,13 @@ def _decode_data(
     try:
         return cast("AnyData", _DECODERS[name].decode(raw))
     except msgspec.ValidationError as error:
-        found = _broken_bound(kind, raw, f"{name}.data")
+        found = why_refused(kind, raw, f"{name}.data")
         if found is not None:
             raise found from error
         reason = str(error).replace("`$", "`$.data", 1)
         raise why_malformed(body, error, f"{name}: {reason}") from error
     except msgspec.DecodeError as error:
         raise why_malformed(body, error) from error
-
-
-def _broken_bound(kind: type, body: bytes | msgspec.Raw, where: str) -> SchemaError | None:
-    try:
-        return why_refused(kind, plain_value(body), where)
-    except msgspec.DecodeError:
-        return None
 
 
 def _opaque(wire: _Wire, event_class: EventClass) -> OpaqueData:

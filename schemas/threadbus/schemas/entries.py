@@ -8,11 +8,11 @@ import msgspec
 
 from threadbus.schemas.cards import AgentRecord, Presence
 from threadbus.schemas.diagnosis import why_changed
-from threadbus.schemas.jsontext import check_json, encode_json, plain_value, why_malformed
+from threadbus.schemas.jsontext import check_json, encode_json, why_malformed
 from threadbus.schemas.limits import MAX_CARD_BYTES
 from threadbus.schemas.refusal import why_refused
 
-EntryT = TypeVar("EntryT", AgentRecord, Presence)
+EntryT = TypeVar("EntryT", bound=AgentRecord | Presence)
 
 _DECODERS: Final[dict[type, msgspec.json.Decoder[msgspec.Struct]]] = {
     kind: msgspec.json.Decoder(kind) for kind in (AgentRecord, Presence)
@@ -31,7 +31,7 @@ def encode_entry(entry: AgentRecord | Presence) -> bytes:
     """
     name = _NAMES[type(entry)]
     body = encode_json(entry, name, name)
-    problem = why_changed(entry, _decode(body, type(entry)), name)
+    problem = why_changed(entry, decode_entry(body, type(entry)), name)
     if problem is not None:
         raise problem
     return body
@@ -47,16 +47,12 @@ def decode_entry(body: bytes, kind: type[EntryT]) -> EntryT:
     Raises:
         SchemaError: it is not such an entry; says what is wrong.
     """
-    return cast("EntryT", _decode(body, kind))
-
-
-def _decode(body: bytes, kind: type[msgspec.Struct]) -> msgspec.Struct:
     name = _NAMES[kind]
     check_json(body, MAX_CARD_BYTES, name)
     try:
-        return _DECODERS[kind].decode(body)
+        return cast("EntryT", _DECODERS[kind].decode(body))
     except msgspec.ValidationError as error:
-        found = why_refused(kind, plain_value(body), name)
+        found = why_refused(kind, body, name, name)
         raise found or why_malformed(body, error, what=name) from error
     except msgspec.DecodeError as error:
         raise why_malformed(body, error, what=name) from error

@@ -38,7 +38,7 @@ _MAX_LOOK_CHARS: Final = 200
 """Characters of a foreign name that are looked at when one is made from it or sought."""
 
 
-def _uuid7(unix_ms: int, rand: int) -> str:
+def lay_out_uuid7(unix_ms: int, rand: int) -> str:
     """Lay out 48 bits of time and 74 of *rand* as RFC 9562 section 5.7 says."""
     high = rand >> 62
     low = rand & ((1 << 62) - 1)
@@ -48,7 +48,7 @@ def _uuid7(unix_ms: int, rand: int) -> str:
 
 def _random_uuid7() -> str:
     rand = int.from_bytes(os.urandom(10), "big") >> (80 - _RAND_BITS)
-    return _uuid7(time.time_ns() // 1_000_000, rand)
+    return lay_out_uuid7(time.time_ns() // 1_000_000, rand)
 
 
 def new_task_id() -> TaskId:
@@ -78,7 +78,7 @@ def derive_event_id(cause: EventId, agent: AgentName, index: int | str) -> Event
     """
     digest = hashlib.sha256(f"{cause}\n{agent}\n{index}".encode()).digest()
     rand = int.from_bytes(digest[:10], "big") >> (80 - _RAND_BITS)
-    return EventId(_uuid7(int(cause[:12], 16), rand))
+    return EventId(lay_out_uuid7(int(cause[:12], 16), rand))
 
 
 def new_thread_id(title: str = "") -> ThreadId:

@@ -66,18 +66,9 @@ def _depth(body: bytes) -> int:
 def _find_nul(body: bytes, what: str) -> tuple[str, int]:
     unknown = (f"a text of the {what}", -1)
     try:
-        return find_text(plain_value(body), what, "\0") or unknown
+        return find_text(_ANY.decode(body), what, "\0") or unknown
     except msgspec.DecodeError:
         return unknown
-
-
-def plain_value(body: bytes | msgspec.Raw) -> object:
-    """Decode JSON as plain values, whatever they mean.
-
-    Raises:
-        msgspec.DecodeError: it is not JSON.
-    """
-    return _ANY.decode(body)
 
 
 def encode_json(value: msgspec.Struct, where: str, what: str = "event") -> bytes:

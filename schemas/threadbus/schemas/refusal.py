@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import TypeAlias, cast
+from typing import Final, TypeAlias, cast
 
+import msgspec
 import msgspec.inspect as mi
 
 from threadbus.schemas.bounds import ID_PATTERN, NAME_OR_NONE_PATTERN, NAME_PATTERN, WAY_OUT
@@ -27,20 +28,32 @@ from threadbus.schemas.ids import canonical_agent_name
 
 _Sized: TypeAlias = mi.StrType | mi.VarTupleType | mi.DictType
 _Number: TypeAlias = mi.IntType | mi.FloatType
+_Problem: TypeAlias = SchemaError | str
+
+_ANY: Final[msgspec.json.Decoder[object]] = msgspec.json.Decoder()
+_SMALLER: Final = "make it smaller"
 
 
-def why_refused(kind: type, value: object, where: str) -> SchemaError | None:
-    """Find the first bound of *kind* that *value* breaks.
+def why_refused(
+    kind: type, body: bytes | msgspec.Raw, where: str, what: str = "event"
+) -> SchemaError | None:
+    """Find the first bound of *kind* that *body* breaks.
 
     Args:
         kind: the struct that it was decoded as.
-        value: what was decoded, as plain JSON values.
-        where: what to call it.
+        body: JSON.
+        where: the path of it.
+        what: what it is part of.
 
     Returns:
         The error that names the bound, or nothing when it is not a bound that is broken.
     """
-    return _refused(_type_info(kind), value, where, "make it smaller")
+    try:
+        value = _ANY.decode(body)
+    except msgspec.DecodeError:
+        return None
+    found = _refused(_type_info(kind), value, where, _SMALLER)
+    return MalformedEventError(found, what=what) if isinstance(found, str) else found
 
 
 @lru_cache(maxsize=256)
@@ -48,7 +61,7 @@ def _type_info(kind: type) -> mi.Type:
     return mi.type_info(kind)
 
 
-def _refused(kind: mi.Type, value: object, where: str, way_out: str) -> SchemaError | None:
+def _refused(kind: mi.Type, value: object, where: str, way_out: str) -> _Problem | None:
     if isinstance(kind, mi.Metadata):
         # msgspec types ``extra`` as a bare dict.
         extra = cast("dict[str, str]", kind.extra or {})  # pyright: ignore[reportUnknownMemberType]
@@ -57,13 +70,13 @@ def _refused(kind: mi.Type, value: object, where: str, way_out: str) -> SchemaEr
     if own is not None:
         return own
     for inner, item, path in _inner(kind, value, where):
-        found = _refused(inner, item, path, way_out)
+        found = _refused(inner, item, path, _SMALLER)
         if found is not None:
             return found
     return None
 
 
-def _own_bound(kind: mi.Type, value: object, where: str, way_out: str) -> SchemaError | None:
+def _own_bound(kind: mi.Type, value: object, where: str, way_out: str) -> _Problem | None:
     match kind, value:
         case mi.StrType(), str():
             over = _over_length(kind, len(value), f"characters of {where}", way_out)
@@ -83,15 +96,15 @@ def _over_length(kind: _Sized, length: int, what: str, way_out: str) -> SchemaEr
     return None
 
 
-def _out_of_range(kind: _Number, value: float, where: str, way_out: str) -> SchemaError | None:
+def _out_of_range(kind: _Number, value: float, where: str, way_out: str) -> _Problem | None:
     shown = f"{where} is {shorten(str(value))}"
     if kind.ge is not None and value < kind.ge:
-        return MalformedEventError(f"{shown}; it must be at least {kind.ge:g}")
+        return f"{shown}; it must be at least {kind.ge:g}"
     if kind.le is None or value <= kind.le:
         return None
     if isinstance(value, int) and isinstance(kind.le, int):
         return LimitExceededError(where, value, kind.le, way_out)
-    return MalformedEventError(f"{shown}; it must be at most {kind.le:g}")
+    return f"{shown}; it must be at most {kind.le:g}"
 
 
 def _bad_name(pattern: str | None, value: str, where: str) -> SchemaError | None:

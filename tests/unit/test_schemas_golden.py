@@ -1,0 +1,116 @@
+"""Golden events: what was ever written must be read for ever."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from threadbus.schemas import (
+    DATA_TYPES,
+    Event,
+    EventClass,
+    MessagePosted,
+    OpaqueData,
+    TextPart,
+    decode_event,
+    decode_recorded_event,
+    encode_event,
+)
+
+FOLDER = Path(__file__).parents[1] / "golden" / "events"
+FILES = sorted((FOLDER / "v1").glob("*.json"))
+IDS = [path.stem for path in FILES]
+
+
+def type_of(path: Path) -> str:
+    """Return the type that a golden file is named after."""
+    return ".".join(path.name.split(".")[:2])
+
+
+@pytest.mark.parametrize("path", FILES, ids=IDS)
+def test_a_golden_event_is_read_and_written_again(path: Path) -> None:
+    """It decodes to its type and encodes to equal JSON, alone and with its subject."""
+    body = path.read_bytes()
+    event = decode_event(body)
+
+    assert event.type == type_of(path)
+    assert type(event.data) is DATA_TYPES[event.type]
+    assert json.loads(encode_event(event)) == json.loads(body)
+    assert decode_recorded_event(event.subject, body) == event
+
+
+def test_every_type_has_a_full_and_a_minimal_golden_event() -> None:
+    """A new type cannot be released without its golden events."""
+    assert set(IDS) >= {f"{name}.{kind}" for name in DATA_TYPES for kind in ("full", "minimal")}
+    assert {type_of(path) for path in FILES} == set(DATA_TYPES)
+
+
+@pytest.mark.parametrize("name", DATA_TYPES)
+def test_the_golden_events_of_a_type_have_each_of_its_fields(name: str) -> None:
+    """A new field cannot be released without a golden event that has it set."""
+    bodies = [json.loads(path.read_bytes()) for path in FILES if type_of(path) == name]
+    minimal = json.loads((FOLDER / "v1" / f"{name}.minimal.json").read_bytes())
+    fields = msgspec.structs.fields(DATA_TYPES[name])
+
+    assert {key for body in bodies for key in body["data"]} >= {field.name for field in fields}
+    assert set(minimal["data"]) == {field.name for field in fields if field.required}
+
+
+def test_golden_events_have_each_kind_of_part_with_each_of_its_fields() -> None:
+    """The same for the parts that messages are made of."""
+    posted = decode_event((FOLDER / "v1" / "message.posted.full.json").read_bytes())
+    data = cast("MessagePosted", posted.data)
+
+    written = json.loads(encode_event(posted))["data"]["parts"]
+    for part in data.parts:
+        names = {field.name for field in msgspec.structs.fields(part)}
+        kind = type(part).__struct_config__.tag
+        assert {key for item in written if item["kind"] == kind for key in item} == {"kind", *names}
+
+
+def foreign(name: str) -> tuple[bytes, Event]:
+    """Read a file that another program might have written."""
+    body = (FOLDER / "foreign" / f"{name}.json").read_bytes()
+    return body, decode_event(body)
+
+
+def test_a_body_from_another_language_is_read() -> None:
+    """Key order, spaces, escapes, unknown fields and a repeated mention do not matter."""
+    _, event = foreign("message.posted.other-language")
+
+    assert event.data == MessagePosted(parts=(TextPart("café 🚀 / done"),))
+    assert event.mentions == ("planner",)
+    assert event.cause is None
+
+
+@pytest.mark.parametrize(
+    ("name", "event_class"),
+    [
+        ("weather.reported.unknown-type", EventClass.OBS),
+        ("message.posted.newer-version", EventClass.MSG),
+    ],
+)
+def test_what_is_not_known_yet_is_kept(name: str, event_class: EventClass) -> None:
+    """An unknown type and an unknown version keep their data to the byte."""
+    body, event = foreign(name)
+
+    assert isinstance(event.data, OpaqueData)
+    assert event.data.event_class is event_class
+    assert event.data.raw in body
+    assert event.data.raw in encode_event(event)
+    assert decode_event(encode_event(event)) == event
+
+
+def test_golden_files_are_one_line_each() -> None:
+    """They are what goes over the wire, a newline added; nobody has reformatted them."""
+    for path in FILES:
+        body = path.read_bytes()
+        fields: dict[str, Any] = json.loads(body)
+
+        assert body.endswith(b"}\n")
+        assert body.count(b"\n") == 1
+        assert list(fields) == list(Event.__struct_fields__)
