@@ -30,7 +30,11 @@ from threadbus.schemas.catalog import documents, drift, main
 
 ROOT: Final = Path(__file__).parents[2]
 FOLDER: Final = ROOT / "docs" / "schemas"
-GOLDEN: Final = sorted((ROOT / "tests" / "golden" / "events" / "v1").glob("*.json"))
+GOLDEN: Final = {
+    path.name: path
+    for name, kind in DATA_TYPES.items()
+    for path in (ROOT / "tests/golden/events" / f"v{kind.VERSION}").glob(f"{name}.*.json")
+}
 ASYNCAPI: Final[dict[str, Any]] = json.loads((FOLDER / "asyncapi.json").read_bytes())
 EVENT: Final = draft_2020_12(json.loads((FOLDER / "event.json").read_bytes()))
 MESSAGES: Final = [name for name in ASYNCAPI["components"]["messages"] if name in DATA_TYPES]
@@ -64,7 +68,7 @@ def references(node: object) -> Iterator[str]:
             yield from references(item)
 
 
-@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", GOLDEN.values(), ids=GOLDEN)
 def test_a_golden_event_satisfies_its_schemas(path: Path) -> None:
     """The schema of events, that of its data, and the payload of its AsyncAPI message."""
     event = json.loads(path.read_bytes())
@@ -130,7 +134,7 @@ def test_what_the_codec_refuses_the_schema_refuses(
     name: str, path: list[str | int], value: object
 ) -> None:
     """The schema is not laxer than the codec in what it can say."""
-    golden = json.loads((GOLDEN[0].parent / f"{name}.full.json").read_bytes())
+    golden = json.loads(GOLDEN[f"{name}.full.json"].read_bytes())
     EVENT.validate(golden)
 
     with pytest.raises(NotValidError):
@@ -207,7 +211,7 @@ def test_every_type_is_a_message_of_the_asyncapi_document() -> None:
 def test_a_message_refuses_the_event_of_another_type(name: str) -> None:
     """A payload is of its own type only."""
     other = next(other for other in MESSAGES if other != name)
-    golden = (GOLDEN[0].parent / f"{other}.full.json").read_bytes()
+    golden = GOLDEN[f"{other}.full.json"].read_bytes()
 
     with pytest.raises(NotValidError):
         payload(name).validate(json.loads(golden))

@@ -22,8 +22,7 @@ from threadbus.schemas import (
 )
 
 FOLDER = Path(__file__).parents[1] / "golden" / "events"
-FILES = sorted((FOLDER / "v1").glob("*.json"))
-IDS = [path.stem for path in FILES]
+FILES = sorted(FOLDER.glob("v*/*.json"))
 
 
 def type_of(path: Path) -> str:
@@ -31,29 +30,42 @@ def type_of(path: Path) -> str:
     return ".".join(path.name.split(".")[:2])
 
 
-@pytest.mark.parametrize("path", FILES, ids=IDS)
+def latest(name: str) -> Path:
+    """Return the folder of the version in which events of a type are written."""
+    return FOLDER / f"v{DATA_TYPES[name].VERSION}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_a_golden_event_is_read_and_written_again(path: Path) -> None:
-    """It decodes to its type and encodes to equal JSON, alone and with its subject."""
+    """It decodes to its type and encodes as the file of the latest version, with its subject."""
     body = path.read_bytes()
     event = decode_event(body)
 
     assert event.type == type_of(path)
     assert type(event.data) is DATA_TYPES[event.type]
-    assert json.loads(encode_event(event)) == json.loads(body)
+    assert f"v{json.loads(body)['v']}" == path.parent.name
+    expected = (latest(event.type) / path.name).read_bytes()
+    assert json.loads(encode_event(event)) == json.loads(expected)
     assert decode_recorded_event(event.subject, body) == event
 
 
-def test_every_type_has_a_full_and_a_minimal_golden_event() -> None:
-    """A new type cannot be released without its golden events."""
-    assert set(IDS) >= {f"{name}.{kind}" for name in DATA_TYPES for kind in ("full", "minimal")}
+@pytest.mark.parametrize("name", DATA_TYPES)
+def test_every_type_has_a_full_and_a_minimal_golden_event(name: str) -> None:
+    """A new type, or a new version of one, cannot be released without its golden events."""
+    assert (latest(name) / f"{name}.full.json").is_file()
+    assert (latest(name) / f"{name}.minimal.json").is_file()
+
+
+def test_no_golden_event_is_of_a_type_that_is_gone() -> None:
+    """A type that was ever released stays."""
     assert {type_of(path) for path in FILES} == set(DATA_TYPES)
 
 
 @pytest.mark.parametrize("name", DATA_TYPES)
 def test_the_golden_events_of_a_type_have_each_of_its_fields(name: str) -> None:
     """A new field cannot be released without a golden event that has it set."""
-    bodies = [json.loads(path.read_bytes()) for path in FILES if type_of(path) == name]
-    minimal = json.loads((FOLDER / "v1" / f"{name}.minimal.json").read_bytes())
+    bodies = [json.loads(path.read_bytes()) for path in latest(name).glob(f"{name}.*.json")]
+    minimal = json.loads((latest(name) / f"{name}.minimal.json").read_bytes())
     fields = msgspec.structs.fields(DATA_TYPES[name])
 
     assert {key for body in bodies for key in body["data"]} >= {field.name for field in fields}
@@ -62,7 +74,7 @@ def test_the_golden_events_of_a_type_have_each_of_its_fields(name: str) -> None:
 
 def test_golden_events_have_each_kind_of_part_with_each_of_its_fields() -> None:
     """The same for the parts that messages are made of."""
-    posted = decode_event((FOLDER / "v1" / "message.posted.full.json").read_bytes())
+    posted = decode_event((latest("message.posted") / "message.posted.full.json").read_bytes())
     data = cast("MessagePosted", posted.data)
 
     written = json.loads(encode_event(posted))["data"]["parts"]
