@@ -22,6 +22,7 @@ import structlog
 
 from threadbus.bus.errors import (
     ConflictError,
+    InvalidTransitionError,
     NotAParticipantError,
     TaskNotFoundError,
     ThreadClosedError,
@@ -109,6 +110,7 @@ class EventLog:
         Raises:
             ThreadClosedError, NotAParticipantError, TaskNotFoundError, ThreadNotFoundError: the
                 thread does not allow it.
+            InvalidTransitionError: the thread that it opens was opened before.
             ConflictError: the thread changed under every attempt.
             AppendError: the server refused or did not answer.
 
@@ -183,7 +185,10 @@ class EventLog:
                 return
             await self._raise_not_found(event.task, event.thread)
         if opening:
-            raise ConflictError(event.subject, 1, state.last_ctl_seq)
+            what = "super-task" if event.thread == MAIN_THREAD else f"thread {event.thread} in"
+            raise InvalidTransitionError(
+                f"opening {what} {event.task}", "it was opened before", ["use it", "another id"]
+            )
         if not state.is_open:
             raise ThreadClosedError(event.task, event.thread, state.outcome, state.summary)
         outside = [

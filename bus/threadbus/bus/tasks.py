@@ -93,6 +93,7 @@ class Tasks:
 
         Raises:
             UnknownAgentError: somebody named is not registered; has the nearest names.
+            InvalidTransitionError: *task* was opened before, by another event.
             AppendError: the server refused or did not answer.
 
         Cancellation: the task may or may not be open.
@@ -377,5 +378,5 @@ def _summarize(task: TaskId, controls: Sequence[Recorded]) -> TaskSummary | None
 
 
 def _title(parts: Parts) -> str:
-    first = text_of(parts).strip().split("\n", 1)[0]
+    first = text_of(parts).strip().split("\n", 1)[0].rstrip()
     return first if len(first) <= 120 else f"{first[:119]}…"

@@ -65,6 +65,7 @@ class Threads:
             UnknownAgentError: a participant is not registered.
             NotAParticipantError: the speaker is not in *parent*.
             ThreadClosedError: *parent* is closed.
+            InvalidTransitionError: *thread* was opened before, by another event.
 
         Cancellation: the thread may or may not be open.
         """
