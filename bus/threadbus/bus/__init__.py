@@ -43,13 +43,15 @@ from threadbus.bus.errors import (
     UnknownAgentError,
     WaitTimeoutError,
 )
+from threadbus.bus.following import (
+    Entry,
+)
 from threadbus.bus.inbox import (
     Delivery,
     Inbox,
 )
 from threadbus.bus.log import (
     Appended,
-    Entry,
 )
 from threadbus.bus.ports import (
     ServerFacts,

@@ -11,8 +11,9 @@ import msgspec
 
 from threadbus.bus._nats.backend import open_backend
 from threadbus.bus.artifacts import Artifacts
+from threadbus.bus.following import Entry
 from threadbus.bus.inbox import Inbox, open_inbox
-from threadbus.bus.log import Appended, Entry, EventLog
+from threadbus.bus.log import Appended, EventLog
 from threadbus.bus.ports import Backend, ServerFacts
 from threadbus.bus.registry import Registry
 from threadbus.bus.settings import BusSettings
@@ -29,7 +30,6 @@ from threadbus.schemas import (
     Lane,
     MessagePosted,
     Part,
-    SubjectFilter,
     TaskId,
     ThreadId,
     as_parts,
@@ -37,6 +37,8 @@ from threadbus.schemas import (
     live_subject,
     new_task_id,
     parse_agent_name,
+    parse_task_id,
+    parse_thread_id,
 )
 
 _DEFAULT_INBOX: Final = "MENTIONS"
@@ -207,7 +209,7 @@ class Bus:
 
         Cancellation: the task goes on.
         """
-        task = task or new_task_id()
+        task = new_task_id() if task is None else task
         async with self._log.following(task, new=True) as entries:
             await self.tasks.open(
                 question,
@@ -344,7 +346,8 @@ class Bus:
     async def publish_live(self, task: TaskId, thread: ThreadId, data: Any) -> None:
         """Send a JSON value to whoever watches now; it is never stored."""
         await self._backend.live.publish(
-            live_subject(task, thread, self.name), msgspec.json.encode(data)
+            live_subject(parse_task_id(task), parse_thread_id(thread), self.name),
+            msgspec.json.encode(data),
         )
 
     @asynccontextmanager
@@ -358,7 +361,7 @@ class Bus:
                 return
             handler(AgentName(subject.rpartition(".")[2]), value)
 
-        async with self._backend.live.subscribe(SubjectFilter(live_filter(task)), on_data):
+        async with self._backend.live.subscribe(live_filter(parse_task_id(task)), on_data):
             yield
 
     async def facts(self) -> ServerFacts:

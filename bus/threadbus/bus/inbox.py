@@ -9,7 +9,8 @@ from typing import Any
 
 import structlog
 
-from threadbus.bus.log import EventLog, decode_entry
+from threadbus.bus.following import decode_entry
+from threadbus.bus.log import EventLog
 from threadbus.bus.ports import Backend, InboxMessage, InboxPull, StoredMessage
 from threadbus.bus.settings import BusSettings
 from threadbus.bus.speaker import Speaker

@@ -12,15 +12,16 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import msgspec
 import structlog
 
 from threadbus.bus.errors import (
+    AppendError,
     ConflictError,
     InvalidTransitionError,
     NotAParticipantError,
@@ -28,6 +29,7 @@ from threadbus.bus.errors import (
     ThreadClosedError,
     ThreadNotFoundError,
 )
+from threadbus.bus.following import NO_LIMIT, Entry, Follower, decode_entry
 from threadbus.bus.ports import Backend, Guard, GuardFailedError, Position, StoredMessage
 from threadbus.bus.settings import BusSettings
 from threadbus.bus.state import ThreadState
@@ -38,30 +40,23 @@ from threadbus.schemas import (
     EventClass,
     Recorded,
     Rejected,
-    SchemaError,
     SubjectFilter,
     TaskId,
     TaskOpened,
     ThreadId,
     ThreadOpened,
     control_filter,
-    decode_recorded_event,
     encode_event,
     openings_filter,
+    parse_task_id,
+    parse_thread_id,
     task_control_filter,
     task_filter,
     thread_filter,
 )
 
-Entry: TypeAlias = Recorded | Rejected
-"""What a reader gets: an event, or the report that some bytes are none."""
-
 _ATTEMPTS: Final = 16
 _CACHED_THREADS: Final = 4096
-_NO_LIMIT: Final = 1 << 60
-_MAX_TAIL: Final = 10_000
-_FIRST_LOOK_S: Final = 1.0
-_LOOK_EVERY_S: Final = 5.0
 _log: Any = structlog.get_logger("threadbus.bus")
 
 
@@ -72,15 +67,6 @@ class Appended(msgspec.Struct, frozen=True):
     event: Event
     duplicate: bool = False
     """Whether an event of this id was there already; that one stays as it was."""
-
-
-def decode_entry(message: StoredMessage) -> Entry:
-    """Decode one message of the log; bytes that are no event become a report."""
-    try:
-        event = decode_recorded_event(message.subject, message.body)
-    except SchemaError as error:
-        return Rejected(message.seq, message.subject, str(error))
-    return Recorded(message.seq, event, message.stored_at)
 
 
 class EventLog:
@@ -125,9 +111,17 @@ class EventLog:
             stored = state.control_seqs.get(event.id)
             if stored is not None:
                 return Appended(stored, event, duplicate=True)
-            await self._validate(state, event)
-            if check is not None:
-                check(state)
+            seen = state.last_ctl_seq
+            try:
+                await self._validate(state, event)
+                if check is not None:
+                    check(state)
+            except AppendError:
+                # Nobody is refused for what others have changed since this thread was read.
+                await self._catch_up(state)
+                if state.last_ctl_seq == seen:
+                    raise
+                continue
             guard = Guard(control_filter(event.task, event.thread), state.last_ctl_seq)
             try:
                 position = await (await self._send(event, guard, body))
@@ -171,7 +165,7 @@ class EventLog:
     async def _find(self, event: Event, after: int) -> int | None:
         """Look for an event whose first copy may have been stored before the guard failed."""
         filter_ = SubjectFilter(event.subject)
-        async for batch in self._backend.log.read(filter_, after, _NO_LIMIT):
+        async for batch in self._backend.log.read(filter_, after, NO_LIMIT):
             for message in batch:
                 entry = decode_entry(message)
                 if isinstance(entry, Recorded) and entry.event.id == event.id:
@@ -213,7 +207,7 @@ class EventLog:
             thread: the thread in it.
             fresh: read what came since, also when the thread is known.
         """
-        key = (task, thread)
+        key = (parse_task_id(task), parse_thread_id(thread))
         state = self._threads.get(key)
         if state is None:
             state = ThreadState(task=task, thread=thread)
@@ -239,14 +233,12 @@ class EventLog:
         return state
 
     async def check_may_speak(self, task: TaskId, thread: ThreadId, name: AgentName) -> None:
-        """Check that *name* could append to a thread as it is known here.
+        """Check that *name* could append to a thread as the log has it now.
 
         Raises:
             TaskNotFoundError, ThreadNotFoundError, ThreadClosedError, NotAParticipantError.
         """
-        state = await self.thread(task, thread)
-        if not state.exists:
-            await self._raise_not_found(task, thread)
+        state = await self.existing_thread(task, thread)
         if not state.is_open:
             raise ThreadClosedError(task, thread, state.outcome, state.summary)
         if name not in state.participants:
@@ -269,7 +261,7 @@ class EventLog:
     async def threads(self, task: TaskId) -> Sequence[ThreadState]:
         """Read the state of every thread of a super-task."""
         states: dict[ThreadId, ThreadState] = {}
-        async for entry in self._read(task_control_filter(task), 0):
+        async for entry in self._read(task_control_filter(parse_task_id(task)), 0):
             if isinstance(entry, Recorded):
                 thread = entry.event.thread
                 if thread not in states:
@@ -310,13 +302,16 @@ class EventLog:
             yield entry
 
     async def _read(self, filter_: SubjectFilter, after: int) -> AsyncIterator[Entry]:
-        async for batch in self._backend.log.read(filter_, after, _NO_LIMIT):
+        async for batch in self._backend.log.read(filter_, after, NO_LIMIT):
             for message in batch:
-                entry = decode_entry(message)
-                if isinstance(entry, Rejected):
-                    self.rejected += 1
-                    _log.warning("not an event, skipped", seq=entry.seq, reason=entry.reason)
-                yield entry
+                yield self._decode(message)
+
+    def _decode(self, message: StoredMessage) -> Entry:
+        entry = decode_entry(message)
+        if isinstance(entry, Rejected):
+            self.rejected += 1
+            _log.warning("not an event, skipped", seq=entry.seq, reason=entry.reason)
+        return entry
 
     async def openings(self, prefix: str = "") -> AsyncIterator[Recorded]:
         """Read the control events of every main thread; of tasks whose id begins with *prefix*."""
@@ -338,7 +333,7 @@ class EventLog:
 
         Cancellation: safe; go on with the last sequence seen.
         """
-        follower = _Follower(self._backend, _filter(task, thread), after)
+        follower = Follower(self._backend, _filter(task, thread), after, self._decode)
         async with (
             self._backend.log.tail(follower.filter, follower.on_message, follower.on_loss),
             aclosing(follower.entries(read_first=not new)) as entries,
@@ -346,67 +341,10 @@ class EventLog:
             yield entries
 
 
-class _Follower:
-    """History, then the tail; read again whenever the tail may have missed something."""
-
-    def __init__(self, backend: Backend, filter_: SubjectFilter, after: int) -> None:
-        self.filter = filter_
-        self._backend = backend
-        self._last = after
-        self._tail: deque[StoredMessage] = deque()
-        self._woken = asyncio.Event()
-        self._lost = False
-
-    def on_message(self, message: StoredMessage) -> None:
-        if not self._backend.log.tail_is_whole:
-            self._lost = True
-        elif len(self._tail) >= _MAX_TAIL:
-            # A slow reader: what is dropped here is read from the log when its turn comes.
-            self._tail.clear()
-            self._lost = True
-        elif not self._lost:
-            self._tail.append(message)
-        self._woken.set()
-
-    def on_loss(self) -> None:
-        self._lost = True
-        self._woken.set()
-
-    def _has_news(self) -> bool:
-        return self._lost or bool(self._tail)
-
-    async def entries(self, *, read_first: bool) -> AsyncGenerator[Entry]:
-        if read_first:
-            self._lost = True
-        patience = _FIRST_LOOK_S
-        while True:
-            if self._lost:
-                self._lost = False
-                self._tail.clear()
-                async for batch in self._backend.log.read(self.filter, self._last, _NO_LIMIT):
-                    for message in batch:
-                        self._last = message.seq
-                        yield decode_entry(message)
-                continue
-            while self._tail:
-                message = self._tail.popleft()
-                if message.seq > self._last:
-                    self._last = message.seq
-                    yield decode_entry(message)
-            self._woken.clear()
-            if self._has_news():
-                continue
-            try:
-                async with asyncio.timeout(patience):
-                    await self._woken.wait()
-            except TimeoutError:
-                # Interest may take a moment to reach another server: look now and then.
-                self._lost = True
-                patience = _LOOK_EVERY_S
-
-
 def _filter(task: TaskId, thread: ThreadId | None) -> SubjectFilter:
-    return task_filter(task) if thread is None else thread_filter(task, thread)
+    # A wildcard or a space in an id would mean something else to the server.
+    parse_task_id(task)
+    return task_filter(task) if thread is None else thread_filter(task, parse_thread_id(thread))
 
 
 def _report_lost(future: asyncio.Future[Position]) -> None:

@@ -115,7 +115,7 @@ class Tasks:
                 else time.time_ns() + int(deadline.total_seconds() * 1e9),
                 labels=dict(labels or {}),
             ),
-            task=task or new_task_id(),
+            task=new_task_id() if task is None else task,
             mentions=asked,
             cause=cause,
             event_id=event_id,
@@ -241,7 +241,7 @@ class Tasks:
         Cancellation: the answer may stand without the task being closed; submit it again with the
         same *event_id*.
         """
-        answer_id = event_id or new_event_id()
+        answer_id = new_event_id() if event_id is None else event_id
         closing_id = derive_event_id(answer_id, self._speaker.name, "close")
         main = await self._speaker.log.existing_thread(task, MAIN_THREAD)
         stands = main.control_seqs.get(closing_id)

@@ -81,7 +81,7 @@ class Threads:
                 max_turns=max_turns,
             ),
             task=task,
-            thread=thread or new_thread_id(title),
+            thread=new_thread_id(title) if thread is None else thread,
             cause=cause,
             event_id=event_id,
         )

@@ -22,7 +22,8 @@ from threadbus.bus.errors import (
     ThreadClosedError,
     WaitTimeoutError,
 )
-from threadbus.bus.log import Entry, EventLog
+from threadbus.bus.following import Entry
+from threadbus.bus.log import EventLog
 from threadbus.schemas import (
     MAIN_THREAD,
     AgentName,
