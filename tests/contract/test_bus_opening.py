@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.support.bus_env import BusEnv, eventually, events_of, opened, receive, types_of
+from tests.support.bus_env import BusEnv, events_of, eventually, opened, receive, types_of
 from threadbus.bus import InvalidTransitionError, TaskNotFoundError, UnknownAgentError
 from threadbus.schemas import (
     MAIN_THREAD,

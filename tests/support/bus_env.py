@@ -19,11 +19,12 @@ from threadbus.bus.testing import InMemoryBackend, connect_in_memory
 from threadbus.schemas import (
     AgentCard,
     Event,
+    Parts,
     Recorded,
     TaskId,
-    TextPart,
     ThreadId,
     new_event_id,
+    text_of,
 )
 
 T = TypeVar("T")
@@ -124,7 +125,7 @@ async def soon(awaitable: Awaitable[T]) -> T:
         return await awaitable
 
 
-async def eventually(look: Callable[[], Awaitable[T]], expected: T) -> None:
+async def eventually(look: Callable[[], Awaitable[object]], expected: object) -> None:
     """Look again and again until *expected* is there; fail with what was there instead."""
     found = await look()
     try:
@@ -194,7 +195,6 @@ async def write_raw(backend: Backend, subject: str, body: bytes) -> int:
 
 
 def text(event: Event) -> str:
-    """Return the text of the first part of an event."""
-    part = getattr(event.data, "parts", ())[0]
-    assert isinstance(part, TextPart)
-    return part.text
+    """Return the text of an event."""
+    parts: Parts = getattr(event.data, "parts", ())
+    return text_of(parts)
