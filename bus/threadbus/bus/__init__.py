@@ -53,6 +53,12 @@ from threadbus.bus.inbox import (
 from threadbus.bus.log import (
     Appended,
 )
+from threadbus.bus.outcomes import (
+    Answer,
+    AssignmentResult,
+    MentionFailedError,
+    VoteResult,
+)
 from threadbus.bus.ports import (
     ServerFacts,
 )
@@ -82,10 +88,6 @@ from threadbus.bus.threads import (
 )
 from threadbus.bus.waits import (
     DEFAULT_WAIT,
-    Answer,
-    AssignmentResult,
-    MentionFailedError,
-    VoteResult,
     Waits,
 )
 

@@ -14,13 +14,14 @@ from threadbus.bus.artifacts import Artifacts
 from threadbus.bus.following import Entry
 from threadbus.bus.inbox import Inbox, open_inbox
 from threadbus.bus.log import Appended, EventLog
+from threadbus.bus.outcomes import Answer
 from threadbus.bus.ports import Backend, ServerFacts
 from threadbus.bus.registry import Registry
 from threadbus.bus.settings import BusSettings
 from threadbus.bus.speaker import Speaker
 from threadbus.bus.tasks import Tasks
 from threadbus.bus.threads import Threads
-from threadbus.bus.waits import DEFAULT_WAIT, Answer, Waits
+from threadbus.bus.waits import DEFAULT_WAIT, Waits
 from threadbus.schemas import (
     MAIN_THREAD,
     AgentName,
@@ -257,7 +258,8 @@ class Bus:
         Cancellation: the message may stay posted.
         """
         name = parse_agent_name(to)
-        async with self._log.following(task, thread, new=True) as entries:
+        known_to = (await self._log.thread(task, thread)).known_to
+        async with self.waits.following(task, thread, known_to, new=True) as entries:
             sent = await self.send(
                 task,
                 thread,
@@ -270,7 +272,7 @@ class Bus:
             )
             if not sent.duplicate:
                 return await self.waits.reply_from(
-                    entries, task, thread, sent.event.id, name, timeout
+                    entries, task, thread, sent.event.id, name, timeout, sent.seq
                 )
         return await self.waits.for_reply(
             task, thread, sent.event.id, name, after=sent.seq, timeout=timeout

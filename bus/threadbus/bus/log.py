@@ -136,8 +136,10 @@ class EventLog:
                     # Several writers of one thread: step out of each other's way.
                     await asyncio.sleep(random.uniform(0, 0.002 * 2 ** min(attempt, 6)))  # noqa: S311
                 continue
-            if event.event_class is EventClass.CTL and not position.duplicate:
-                state.apply(position.seq, event)
+            if not position.duplicate:
+                if event.event_class is EventClass.CTL:
+                    state.apply(position.seq, event)
+                state.known_to = max(state.known_to, position.seq)
             return Appended(position.seq, event, position.duplicate)
         raise ConflictError(event.subject, _ATTEMPTS, state.last_ctl_seq)
 
@@ -212,13 +214,17 @@ class EventLog:
         if state is None:
             state = ThreadState(task=task, thread=thread)
             await self._catch_up(state)
-            state = self._threads.setdefault(key, state)
-            if len(self._threads) > _CACHED_THREADS:
-                self._threads.popitem(last=False)
+            state = self._threads.get(key) or self._remember(state)
         else:
             self._threads.move_to_end(key)
             if fresh:
                 await self._catch_up(state)
+        return state
+
+    def _remember(self, state: ThreadState) -> ThreadState:
+        self._threads[state.task, state.thread] = state
+        if len(self._threads) > _CACHED_THREADS:
+            self._threads.popitem(last=False)
         return state
 
     async def existing_thread(self, task: TaskId, thread: ThreadId) -> ThreadState:
@@ -230,6 +236,30 @@ class EventLog:
         state = await self.thread(task, thread, fresh=True)
         if not state.exists:
             await self._raise_not_found(task, thread)
+        return state
+
+    async def check_exists(self, task: TaskId, thread: ThreadId) -> None:
+        """Check that a thread was ever opened; nothing is read where that is known.
+
+        Raises:
+            TaskNotFoundError, ThreadNotFoundError: it was not.
+        """
+        if not (await self.thread(task, thread)).exists:
+            await self.existing_thread(task, thread)
+
+    async def thread_at(self, task: TaskId, thread: ThreadId, seq: int) -> ThreadState:
+        """Return a thread as it was at a sequence, as a state of the caller's own."""
+        if seq > 0:
+            known = self._threads.get((task, thread))
+            if known is not None and known.last_ctl_seq <= seq <= known.known_to:
+                return known.copy()
+        state = ThreadState(task=task, thread=thread)
+        if seq > 0:
+            async for entry in self._read(control_filter(task, thread), 0):
+                if entry.seq > seq:
+                    break
+                if isinstance(entry, Recorded):
+                    state.apply(entry.seq, entry.event)
         return state
 
     async def check_may_speak(self, task: TaskId, thread: ThreadId, name: AgentName) -> None:
@@ -254,9 +284,9 @@ class EventLog:
         if isinstance(event.data, TaskOpened | ThreadOpened):
             key = (event.task, event.thread)
             if key not in self._threads:
-                state = ThreadState(task=event.task, thread=event.thread)
+                state = ThreadState(task=event.task, thread=event.thread, known_to=recorded.seq)
                 state.apply(recorded.seq, event)
-                self._threads[key] = state
+                self._remember(state)
 
     async def threads(self, task: TaskId) -> Sequence[ThreadState]:
         """Read the state of every thread of a super-task."""

@@ -60,8 +60,10 @@ class ThreadState(msgspec.Struct, kw_only=True):
     max_turns: int | None = None
     last_ctl_seq: int = 0
     """The sequence of the last control event: what the guard compares with."""
+    known_to: int = 0
+    """The log has no other control event up to here; may be before the last one."""
     ignored: int = 0
-    """Control events from outside the thread, which do not count."""
+    """Events from outside the thread, which do not count."""
     control_seqs: dict[EventId, int] = {}
     """Where each control event is; an id that comes again is passed over."""
 
@@ -69,6 +71,15 @@ class ThreadState(msgspec.Struct, kw_only=True):
     def exists(self) -> bool:
         """Whether it was ever opened."""
         return self.creator is not None
+
+    def copy(self) -> ThreadState:
+        """Return a state of its own that can be folded on."""
+        return msgspec.structs.replace(
+            self,
+            participants=dict(self.participants),
+            removed=set(self.removed),
+            control_seqs=dict(self.control_seqs),
+        )
 
     def apply(self, seq: int, event: Event) -> None:
         """Fold one control event in; anything that was folded in already is passed over."""
@@ -187,12 +198,19 @@ class TaskState(msgspec.Struct, kw_only=True):
             return
         self.seen.add(event.id)
         self.events += 1
+        thread = self.thread(event.thread)
         if event.event_class is EventClass.CTL:
-            thread = self.thread(event.thread)
             ignored = thread.ignored
             thread.apply(seq, event)
             if event.thread == MAIN_THREAD and thread.ignored == ignored:
                 self._control(event)
+            return
+        inside = event.sender in thread.participants
+        if event.event_class is EventClass.OBS:
+            inside = inside or event.sender in thread.removed
+        if not inside:
+            # What a stranger says past the guard does not count, nor what it says that it used.
+            thread.ignored += 1
             return
         match event.data:
             case ModelCalled() as data:

@@ -2,120 +2,56 @@
 
 A wait reads the log from the beginning of what it waits for and follows it. Nothing is polled by
 a model and nothing is lost when the waiter dies: whoever waits again sees what came meanwhile.
-The closing of a thread wakes everybody who waits in it.
+The closing of a thread wakes everybody who waits in it, that of the task everybody. What somebody
+outside the thread has put into the log is passed over.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 from typing import Final
 
-import msgspec
-
-from threadbus.bus.errors import (
-    BusError,
-    TaskFailedError,
-    TaskNotFoundError,
-    ThreadClosedError,
-    WaitTimeoutError,
-)
+from threadbus.bus.errors import TaskNotFoundError, ThreadClosedError, WaitTimeoutError
 from threadbus.bus.following import Entry
 from threadbus.bus.log import EventLog
+from threadbus.bus.members import Members
+from threadbus.bus.outcomes import (
+    Answer,
+    AssignmentResult,
+    MentionFailedError,
+    VoteResult,
+    answer_of,
+    result_of,
+    votes_on,
+)
+from threadbus.bus.state import ThreadState
 from threadbus.schemas import (
     MAIN_THREAD,
     AgentName,
     AnswerSubmitted,
     AssignmentCancelled,
-    AssignmentFailed,
-    AssignmentFinished,
-    ErrorInfo,
+    AssignmentMade,
     Event,
     EventId,
     InputGiven,
     MentionDeadLettered,
-    Parts,
     ProposalMade,
     Recorded,
     TaskClosed,
     TaskId,
-    TaskStatus,
-    ThreadClosed,
     ThreadId,
     VoteCast,
     VoteVerdict,
-    text_of,
 )
 
 DEFAULT_WAIT: Final = timedelta(minutes=10)
-
-
-class MentionFailedError(BusError):
-    """The agent that was asked gave the mention up."""
-
-    def __init__(self, agent: str, kind: str, message: str) -> None:
-        super().__init__(agent, kind, message)
-        self.agent = agent
-        self.kind = kind
-        self.message = message
-
-    def __str__(self) -> str:
-        return f"agent {self.agent} could not handle the mention: {self.kind}: {self.message}"
-
-
-class Answer(msgspec.Struct, frozen=True):
-    """The answer that a super-task ended with."""
-
-    task: TaskId
-    event: Event
-    parts: Parts
-
-    @property
-    def text(self) -> str:
-        """Its text; other kinds of parts named in brackets."""
-        return text_of(self.parts)
-
-
-class AssignmentResult(msgspec.Struct, frozen=True):
-    """How one assignment ended."""
-
-    assignment: EventId
-    event: Event
-    parts: Parts = ()
-    error: ErrorInfo | None = None
-    cancelled: bool = False
-
-    @property
-    def ok(self) -> bool:
-        """Whether the work was done."""
-        return self.error is None and not self.cancelled
-
-    @property
-    def text(self) -> str:
-        """The text of the result, or of the error."""
-        return text_of(self.parts) if self.error is None else self.error.message
-
-
-class VoteResult(msgspec.Struct, frozen=True):
-    """The votes on a proposal; each voter's last one counts."""
-
-    proposal: EventId
-    votes: Mapping[AgentName, VoteVerdict]
-    missing: tuple[AgentName, ...]
-    """Voters who had not voted when the wait ended."""
-    quorum: int
-
-    @property
-    def approvals(self) -> int:
-        """How many approve."""
-        return sum(vote is VoteVerdict.APPROVE for vote in self.votes.values())
-
-    @property
-    def reached(self) -> bool:
-        """Whether the quorum approves."""
-        return self.approvals >= self.quorum
+_REPLIES: Final = frozenset(
+    {"message.posted", "assignment.finished", "assignment.failed", "answer.submitted"}
+)
 
 
 class Waits:
@@ -124,44 +60,38 @@ class Waits:
     def __init__(self, log: EventLog) -> None:
         self._log = log
 
-    async def for_answer(
-        self, task: TaskId, *, timeout: timedelta = DEFAULT_WAIT, new: bool = False
-    ) -> Answer:
+    async def for_answer(self, task: TaskId, *, timeout: timedelta = DEFAULT_WAIT) -> Answer:
         """Wait until a super-task ends, and return its answer.
 
         Args:
             task: the super-task.
             timeout: how long at most.
-            new: it was opened a moment ago inside the same subscription (see :meth:`following`).
 
         Raises:
             TaskFailedError: it ended without an answer.
-            TaskNotFoundError: nothing was ever said in it.
+            TaskNotFoundError: it was never opened.
             WaitTimeoutError: it did not end in time; it goes on all the same.
         """
-        async with self._log.following(task, new=new) as entries:
+        await self._log.check_exists(task, MAIN_THREAD)
+        async with self._log.following(task) as entries:
             return await self.answer_from(entries, task, timeout)
 
     async def answer_from(
         self, entries: AsyncIterator[Entry], task: TaskId, timeout: timedelta
     ) -> Answer:
-        """Take entries of *task* until it ends (see :meth:`for_answer`)."""
+        """Take entries of *task*, from its opening, until it ends (see :meth:`for_answer`)."""
         answers: dict[EventId, Event] = {}
-        try:
-            async with asyncio.timeout(timeout.total_seconds()):
-                async for entry in entries:
-                    if not isinstance(entry, Recorded):
-                        continue
-                    event = entry.event
-                    data = event.data
-                    if isinstance(data, AnswerSubmitted):
-                        answers.setdefault(event.id, event)
-                    elif isinstance(data, TaskClosed) and event.thread == MAIN_THREAD:
-                        return _answer(task, data, answers)
-        except TimeoutError as error:
-            raise WaitTimeoutError(
-                f"the answer to super-task {task}", timeout.total_seconds()
-            ) from error
+        members = Members(self._log, task)
+        async with _deadline(f"the answer to super-task {task}", timeout):
+            async for entry in entries:
+                if not isinstance(entry, Recorded) or await members.take(entry) is None:
+                    continue
+                event = entry.event
+                data = event.data
+                if isinstance(data, AnswerSubmitted):
+                    answers[event.id] = event
+                elif isinstance(data, TaskClosed) and event.thread == MAIN_THREAD:
+                    return answer_of(task, data, answers)
         raise TaskNotFoundError(task)
 
     async def for_results(
@@ -175,30 +105,52 @@ class Waits:
     ) -> Mapping[EventId, AssignmentResult]:
         """Wait until each assignment has finished, failed or was cancelled.
 
+        The assignee finishes or fails; its dead letter is a failure. Whoever takes part may
+        cancel.
+
         Args:
             task: the super-task.
             assignments: the ids of the ``assignment.made`` events.
             timeout: how long at most.
             thread: the thread they were made in, when all were made in one.
-            after: a sequence before their results; the log is read from there.
+            after: the sequence of the first of them; the log is read from there.
 
         Raises:
-            ThreadClosedError: the thread, or the task, ended first.
+            ThreadClosedError: the thread that one was made in, or the task, ended first.
+            TaskNotFoundError, ThreadNotFoundError: there is none.
             WaitTimeoutError: not all ended in time.
         """
         waiting = set(assignments)
         results: dict[EventId, AssignmentResult] = {}
         if not waiting:
             return results
+        await self._log.check_exists(task, thread or MAIN_THREAD)
         what = f"the results of {len(waiting)} assignments"
-        async with self._until(task, thread, timeout, what, after) as entries:
-            async for event in entries:
-                result = _result(event)
-                if result is not None and result.assignment in waiting:
+        after = max(0, after - 1)
+        made: dict[EventId, Event] = {}
+        given = {MAIN_THREAD} if thread is None else {MAIN_THREAD, thread}
+        ends = set(given)
+        async with _deadline(what, timeout), self.following(task, thread, after) as entries:
+            async for recorded in self._counting(entries, task, ends, after):
+                event = recorded.event
+                result = result_of(event)
+                if isinstance(event.data, AssignmentMade) and event.id in waiting:
+                    made[event.id] = event
+                elif (
+                    result is not None
+                    and result.assignment in waiting
+                    and _may_settle(event, made.get(result.assignment))
+                ):
+                    made.pop(result.assignment, None)
                     waiting.discard(result.assignment)
                     results[result.assignment] = result
                     if not waiting:
                         break
+                else:
+                    continue
+                # Only a thread in which something is still to come can end the wait.
+                ends.clear()
+                ends.update(given, (event.thread for event in made.values()))
         return results
 
     async def for_reply(
@@ -215,11 +167,13 @@ class Waits:
 
         Raises:
             MentionFailedError: the agent gave it up.
-            ThreadClosedError: the thread ended first.
+            ThreadClosedError: the thread, or the task, ended first.
+            TaskNotFoundError, ThreadNotFoundError: there is none.
             WaitTimeoutError: no reply in time.
         """
-        async with self._log.following(task, thread, after) as entries:
-            return await self.reply_from(entries, task, thread, message, agent, timeout)
+        await self._log.check_exists(task, thread)
+        async with self.following(task, thread, after) as entries:
+            return await self.reply_from(entries, task, thread, message, agent, timeout, after)
 
     async def reply_from(
         self,
@@ -229,23 +183,21 @@ class Waits:
         message: EventId,
         agent: AgentName,
         timeout: timedelta,
+        after: int = 0,
     ) -> Event:
-        """Take entries of *thread* until *agent* has answered (see :meth:`for_reply`)."""
-        seconds = timeout.total_seconds()
+        """Take entries until *agent* has answered (see :meth:`for_reply`)."""
         what = f"the reply of {agent}"
-        try:
-            async with asyncio.timeout(seconds):
-                async for event in _while_open(entries, task, thread):
-                    if event.cause != message or event.sender != agent:
-                        continue
-                    if isinstance(event.data, MentionDeadLettered):
-                        error = event.data.error
-                        raise MentionFailedError(agent, error.kind, error.message)
-                    if event.data.TYPE in _REPLIES:
-                        return event
-        except TimeoutError as error:
-            raise WaitTimeoutError(what, seconds) from error
-        raise WaitTimeoutError(what, seconds)
+        async with _deadline(what, timeout):
+            async for recorded in self._counting(entries, task, {MAIN_THREAD, thread}, after):
+                event = recorded.event
+                if event.cause != message or event.sender != agent:
+                    continue
+                if isinstance(event.data, MentionDeadLettered):
+                    error = event.data.error
+                    raise MentionFailedError(agent, error.kind, error.message)
+                if event.data.TYPE in _REPLIES:
+                    return event
+        raise WaitTimeoutError(what, timeout.total_seconds())
 
     async def for_input(
         self,
@@ -259,132 +211,154 @@ class Waits:
 
         Raises:
             ThreadClosedError: the task ended first.
+            TaskNotFoundError: there is none.
             WaitTimeoutError: no answer in time; the request stays.
         """
         what = f"the input to request {request}"
-        async with self._until(task, MAIN_THREAD, timeout, what, after) as entries:
-            async for event in entries:
-                if isinstance(event.data, InputGiven) and event.data.request == request:
-                    return event
+        await self._log.check_exists(task, MAIN_THREAD)
+        async with _deadline(what, timeout), self.following(task, MAIN_THREAD, after) as entries:
+            async for recorded in self._counting(entries, task, {MAIN_THREAD}, after):
+                data = recorded.event.data
+                if isinstance(data, InputGiven) and data.request == request:
+                    return recorded.event
         raise WaitTimeoutError(what, timeout.total_seconds())
 
     async def for_votes(
         self, task: TaskId, proposal: EventId, *, timeout: timedelta = DEFAULT_WAIT
     ) -> VoteResult:
-        """Wait until every voter has voted or the quorum is out of doubt.
+        """Wait until every voter has voted, the quorum is out of doubt, or the vote is over.
+
+        A vote counts when the server stored it by the proposal's deadline.
 
         Returns:
-            The votes so far; at the timeout with those that are missing, never an error for it.
+            The votes so far; at a timeout with those that are missing, never an error for it.
 
         Raises:
-            ThreadClosedError: the task ended first.
+            ThreadClosedError: the thread of the proposal, or the task, ended first.
+            TaskNotFoundError: there is none.
+            WaitTimeoutError: there was no such proposal in time.
         """
+        await self._log.check_exists(task, MAIN_THREAD)
         made: ProposalMade | None = None
         votes: dict[AgentName, VoteVerdict] = {}
+        ends = {MAIN_THREAD}
         try:
-            async with self._until(task, None, timeout, "the votes") as entries:
-                async for event in entries:
+            async with (
+                _deadline("the proposal", timeout) as limit,
+                self.following(task) as entries,
+            ):
+                async for recorded in self._counting(entries, task, ends):
+                    event = recorded.event
                     if event.id == proposal and isinstance(event.data, ProposalMade):
                         made = event.data
-                    elif (
-                        isinstance(event.data, VoteCast)
-                        and event.data.proposal == proposal
-                        and made is not None
-                        and event.sender in made.voters
-                    ):
-                        votes[event.sender] = event.data.verdict
-                        if len(votes) == len(made.voters):
-                            break
+                        ends.add(event.thread)
+                        _limit_to(limit, made.deadline_at)
+                    elif made is not None:
+                        verdict = _vote(recorded, proposal, made)
+                        if verdict is not None:
+                            votes[event.sender] = verdict
+                    if made is not None and votes_on(proposal, made, votes).decided:
+                        break
         except WaitTimeoutError:
             if made is None:
                 raise
         if made is None:
             raise WaitTimeoutError("the proposal", timeout.total_seconds())
-        missing = tuple(AgentName(name) for name in made.voters if name not in votes)
-        quorum = len(made.voters) if made.quorum is None else made.quorum
-        return VoteResult(proposal, votes, missing, quorum)
+        return votes_on(proposal, made, votes)
 
     async def for_close(
         self, task: TaskId, thread: ThreadId = MAIN_THREAD, *, timeout: timedelta = DEFAULT_WAIT
     ) -> Event:
-        """Wait until a thread is closed, and return the event that closed it.
+        """Wait until a thread, or its whole task, is closed; return the event that closed it.
 
         Raises:
+            TaskNotFoundError, ThreadNotFoundError: there is none.
             WaitTimeoutError: it was not closed in time.
         """
-        try:
-            async with asyncio.timeout(timeout.total_seconds()):
-                async with self._log.following(task, thread) as entries:
-                    async for entry in entries:
-                        if isinstance(entry, Recorded) and isinstance(
-                            entry.event.data, ThreadClosed | TaskClosed
-                        ):
-                            return entry.event
-        except TimeoutError as error:
-            raise WaitTimeoutError(
-                f"the end of thread {thread}", timeout.total_seconds()
-            ) from error
+        await self._log.check_exists(task, thread)
+        what = f"the end of thread {thread}"
+        last: Event | None = None
+        async with _deadline(what, timeout), self.following(task, thread) as entries:
+            try:
+                async for recorded in self._counting(entries, task, {MAIN_THREAD, thread}):
+                    last = recorded.event
+            except ThreadClosedError:
+                if last is not None:
+                    return last
         raise TaskNotFoundError(task)
 
-    @asynccontextmanager
-    async def _until(
+    def following(
+        self, task: TaskId, thread: ThreadId | None = None, after: int = 0, *, new: bool = False
+    ) -> AbstractAsyncContextManager[AsyncIterator[Entry]]:
+        """Follow what a wait in *thread* needs to see: its events, and the end of the task."""
+        only = thread if thread == MAIN_THREAD else None
+        return self._log.following(task, only, after, new=new)
+
+    async def _counting(
         self,
+        entries: AsyncIterator[Entry],
         task: TaskId,
-        thread: ThreadId | None,
-        timeout: timedelta,
-        what: str,
+        ends: set[ThreadId],
         after: int = 0,
-    ) -> AsyncGenerator[AsyncIterator[Event]]:
-        """Give the events of a thread or task until it closes or time is up."""
-        seconds = timeout.total_seconds()
-        try:
-            async with (
-                asyncio.timeout(seconds),
-                self._log.following(task, thread, after) as entries,
-            ):
-                yield _while_open(entries, task, thread)
-        except TimeoutError as error:
-            raise WaitTimeoutError(what, seconds) from error
+    ) -> AsyncIterator[Recorded]:
+        """Give the events that count until one of the threads in *ends* has closed.
+
+        Raises:
+            ThreadClosedError: it has; its closing event was given before.
+        """
+        members = Members(self._log, task, after)
+        if after:
+            for thread in ends:
+                _check_open(await members.thread(thread))
+        async for entry in entries:
+            if isinstance(entry, Recorded):
+                state = await members.take(entry)
+                if state is not None:
+                    yield entry
+                    if state.thread in ends:
+                        _check_open(state)
 
 
-async def _while_open(
-    entries: AsyncIterator[Entry], task: TaskId, thread: ThreadId | None
-) -> AsyncIterator[Event]:
-    async for entry in entries:
-        if not isinstance(entry, Recorded):
-            continue
-        event = entry.event
-        yield event
-        data = event.data
-        if isinstance(data, TaskClosed) or (
-            isinstance(data, ThreadClosed) and event.thread == thread
-        ):
-            raise ThreadClosedError(task, event.thread, data.outcome, data.summary)
+@asynccontextmanager
+async def _deadline(what: str, timeout: timedelta) -> AsyncGenerator[asyncio.Timeout]:
+    seconds = timeout.total_seconds()
+    limit = asyncio.timeout(seconds)
+    try:
+        async with limit:
+            yield limit
+    except TimeoutError as error:
+        if not limit.expired():
+            raise
+        raise WaitTimeoutError(what, seconds) from error
 
 
-_REPLIES: Final = frozenset(
-    {"message.posted", "assignment.finished", "assignment.failed", "answer.submitted"}
-)
+def _check_open(state: ThreadState) -> None:
+    if state.exists and not state.is_open:
+        raise ThreadClosedError(state.task, state.thread, state.outcome, state.summary)
 
 
-def _answer(task: TaskId, closed: TaskClosed, answers: Mapping[EventId, Event]) -> Answer:
-    event = None if closed.answer is None else answers.get(EventId(closed.answer))
-    if event is None or closed.outcome is not TaskStatus.COMPLETED:
-        raise TaskFailedError(task, closed.outcome, closed.summary)
-    data = event.data
-    return Answer(task, event, data.parts if isinstance(data, AnswerSubmitted) else ())
+def _limit_to(limit: asyncio.Timeout, deadline_at: int | None) -> None:
+    """Let a wait end at a moment of the wall clock, if that is earlier."""
+    if deadline_at is None:
+        return
+    now = asyncio.get_running_loop().time()
+    end = now + max(0.0, (deadline_at - time.time_ns()) / 1e9)
+    when = limit.when()
+    limit.reschedule(end if when is None else min(when, end))
 
 
-def _result(event: Event) -> AssignmentResult | None:
-    match event.data:
-        case AssignmentFinished() as data:
-            return AssignmentResult(EventId(data.assignment), event, data.parts)
-        case AssignmentFailed() as data:
-            return AssignmentResult(EventId(data.assignment), event, error=data.error)
-        case AssignmentCancelled() as data:
-            return AssignmentResult(EventId(data.assignment), event, cancelled=True)
-        case MentionDeadLettered() as data if event.cause is not None:
-            # The assignee gave the assignment up without a word of its own.
-            return AssignmentResult(event.cause, event, error=data.error)
-        case _:
-            return None
+def _vote(recorded: Recorded, proposal: EventId, made: ProposalMade) -> VoteVerdict | None:
+    data = recorded.event.data
+    if not isinstance(data, VoteCast) or data.proposal != proposal:
+        return None
+    if recorded.event.sender not in made.voters:
+        return None
+    in_time = made.deadline_at is None or recorded.stored_at <= made.deadline_at
+    return data.verdict if in_time else None
+
+
+def _may_settle(event: Event, made: Event | None) -> bool:
+    """Whether the sender may say how an assignment ended; not known where it was made earlier."""
+    if made is None or isinstance(event.data, AssignmentCancelled):
+        return True
+    return isinstance(made.data, AssignmentMade) and event.sender == made.data.assignee
