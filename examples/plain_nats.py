@@ -1,48 +1,40 @@
-"""An agent in plain nats-py, without threadbus: it answers every question with its length.
-
-python examples/plain_nats.py nats://127.0.0.1:4222
-"""
+"""An agent in plain nats-py, without threadbus: it answers every question with its length."""
+# pyright: reportUnknownMemberType=false
 
 import asyncio
 import json
-import secrets
 import sys
 import time
+from typing import Any
+from uuid import uuid4
 
 import nats
-from nats.js.api import ConsumerConfig
 
 NAME = "plain"
-
-
-def event(kind: str, ask: dict, cause: str, data: dict) -> dict:
-    now = time.time_ns()
-    uuid7 = f"{now // 10**6:012x}7{secrets.token_hex(2)[1:]}a{secrets.token_hex(8)[1:]}"
-    return {"v": 1, "id": uuid7, "type": kind, "task": ask["task"], "thread": ask["thread"],
-            "sender": NAME, "at": now, "cause": cause, "mentions": [], "data": data}  # fmt: skip
+CARD = {"card": {"name": NAME, "description": "counts characters"}, "holder": "example"}
 
 
 async def main(url: str) -> None:
-    nc = await nats.connect(url)
-    js = nc.jetstream()
-    await js.publish(f"$KV.AGENTS.{NAME}", json.dumps({"card": {"name": NAME}, "holder": "me"}).encode())
-    await js.add_consumer("MENTIONS", ConsumerConfig(
-        durable_name=f"agent-{NAME}", filter_subject=f"mention.{NAME}.>", mem_storage=True))  # fmt: skip
-    inbox = await js.pull_subscribe_bind(f"agent-{NAME}", stream="MENTIONS")
+    js = (await nats.connect(url)).jetstream()
+    await js.publish(f"$KV.AGENTS.{NAME}", json.dumps(CARD).encode())
+    inbox = await js.pull_subscribe(f"mention.{NAME}.>", f"agent-{NAME}", stream="MENTIONS")
     print("ready", flush=True)
     while True:
-        for message in await inbox.fetch(1, timeout=None):
-            ask = json.loads(message.data)
-            seq = message.headers["Nats-Stream-Source"].split()[1]
-            guard = {"Nats-Expected-Last-Subject-Sequence": seq,
-                     "Nats-Expected-Last-Subject-Sequence-Subject": f"bus.{ask['task']}.{ask['thread']}.ctl.>"}  # fmt: skip
-            text = f"{len(ask['data']['parts'][0]['text'])} characters"
-            answer = event("answer.submitted", ask, ask["id"], {"parts": [{"kind": "text", "text": text}]})
-            closed = event("task.closed", ask, answer["id"], {"outcome": "completed", "answer": answer["id"]})
-            for said, token in ((answer, "work"), (closed, "ctl")):
-                subject = f"bus.{ask['task']}.{ask['thread']}.{token}.{NAME}"
-                await js.publish(subject, json.dumps(said).encode(), headers={"Nats-Msg-Id": said["id"], **guard})
-            await message.ack()
+        (mention,) = await inbox.fetch(1, timeout=None)
+        ask: Any = json.loads(mention.data)
+        log, last = f"bus.{ask['task']}.{ask['thread']}", "Nats-Expected-Last-Subject-Sequence"
+        seq = (mention.headers or {})["Nats-Stream-Source"].split()[1]
+        text, answer = f"{len(ask['data']['parts'][0]['text'])} characters", uuid4().hex
+        parts = [{"kind": "text", "text": text}]
+        for kind, token, key, cause, data in (
+            ("answer.submitted", "work", answer, ask["id"], {"parts": parts}),
+            ("task.closed", "ctl", uuid4().hex, answer, {"outcome": "completed", "answer": answer}),
+        ):  # fmt: skip
+            said = {"v": 1, "id": key, "type": kind, "task": ask["task"], "thread": ask["thread"],
+                    "sender": NAME, "at": time.time_ns(), "cause": cause, "data": data}  # fmt: skip
+            guard = {"Nats-Msg-Id": key, last: seq, f"{last}-Subject": f"{log}.ctl.>"}
+            await js.publish(f"{log}.{token}.{NAME}", json.dumps(said).encode(), headers=guard)
+        await mention.ack()
 
 
 asyncio.run(main(sys.argv[1]))
