@@ -41,13 +41,11 @@ asyncio.run(run_foreground(port=int(sys.argv[1]), on_ready=ready))
 RUN_ELSEWHERE = """\
 import asyncio, json, sys
 from pathlib import Path
-from threadbus.bus.server import read_state, run_foreground
+from threadbus.bus.server import run_foreground
 
 def ready(server):
     print(json.dumps({"pid": server.pid, "port": server.port}), flush=True)
 
-while read_state() is None:
-    pass
 asyncio.run(run_foreground(data=Path(sys.argv[1]), port=0, on_ready=ready))
 """
 
@@ -253,10 +251,11 @@ def test_two_servers_are_both_found(tmp_path: Path) -> None:
     """Without a port the one that was started last is returned, with a port that one."""
 
     async def scenario() -> None:
-        async with program(RUN, "0") as first, program(RUN_ELSEWHERE, tmp_path / "other") as second:
+        async with program(RUN, "0") as first:
             first_port = (await said(first))["port"]
-            second_port = (await said(second))["port"]
-            latest, earlier = read_state(), read_state(first_port)
+            async with program(RUN_ELSEWHERE, tmp_path / "other") as second:
+                second_port = (await said(second))["port"]
+                latest, earlier = read_state(), read_state(first_port)
 
             assert earlier is not None
             assert earlier.url.endswith(f":{first_port}")

@@ -19,11 +19,13 @@ from tests.support.embedded_servers import (
     is_gone,
     is_listening,
     jetstream_of,
+    loop_turns,
     make_slow_server,
     program,
     said,
 )
 from threadbus.bus.server import BINARY_VARIABLE, EmbeddedServer
+from threadbus.bus.server.lock import LockHolder, lock_holder
 
 FORKS = """\
 import asyncio, json, os, signal, sys
@@ -119,6 +121,35 @@ def test_the_folder_of_a_killed_owner_can_be_used_at_once(tmp_path: Path) -> Non
     asyncio.run(scenario())
 
 
+def test_the_folder_stays_locked_until_the_server_itself_is_gone(tmp_path: Path) -> None:
+    """An owner that died leaves its folder locked by the server, and a new one waits for that."""
+
+    async def enter() -> None:
+        async with EmbeddedServer(tmp_path) as server:
+            assert server.is_running
+
+    async def scenario() -> None:
+        async with program(HOLD_SERVER, tmp_path) as owner:
+            first = await said(owner)
+            (watchdog,) = set(_group_members(first["pid"])) - {first["pid"]}
+            # Held up, so that the server outlives its owner for a moment.
+            os.kill(watchdog, signal.SIGSTOP)
+            owner.kill()
+            await owner.wait()
+            try:
+                assert lock_holder(tmp_path) == LockHolder(owner.pid, first["pid"])
+                entering = asyncio.create_task(enter())
+                await loop_turns(10)
+                assert not entering.done()
+            finally:
+                os.kill(watchdog, signal.SIGCONT)
+
+            await entering
+            assert is_gone(first["pid"])
+
+    asyncio.run(scenario())
+
+
 def test_a_killed_server_takes_its_watchdog_along() -> None:
     """After kill(), stop() and a restart no watchdog of an earlier start is left."""
 
@@ -176,10 +207,10 @@ def test_a_server_outlives_the_thread_that_started_it() -> None:
         loop.close()
 
 
-def _group_members(group: int) -> list[str]:
+def _group_members(group: int) -> list[int]:
     """Return the living processes of a process group."""
     listed = subprocess.run(
-        ["ps", "-A", "-o", "pgid=,stat=,args="], capture_output=True, text=True, check=True
+        ["ps", "-A", "-o", "pgid=,pid=,stat="], capture_output=True, text=True, check=True
     ).stdout
-    fields = [line.split(None, 2) for line in listed.splitlines()]
-    return [row[2] for row in fields if row[0] == str(group) and not row[1].startswith("Z")]
+    rows = [line.split() for line in listed.splitlines()]
+    return [int(pid) for pgid, pid, stat in rows if pgid == str(group) and not stat.startswith("Z")]

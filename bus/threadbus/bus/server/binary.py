@@ -119,10 +119,11 @@ async def _ask_version(path: Path) -> bytes:
     )
     try:
         async with asyncio.timeout(_ANSWER_TIMEOUT_S):
-            if process.stdout is None:
-                return b""
-            return await process.stdout.read(_ANSWER_BYTES)
-    finally:
+            answer = await process.stdout.read(_ANSWER_BYTES) if process.stdout else b""
+            await process.wait()
+    except BaseException:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
         await process.wait()
+        raise
+    return answer

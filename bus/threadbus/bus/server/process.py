@@ -21,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 from asyncio.subprocess import Process
 from collections.abc import Coroutine
 from datetime import timedelta
@@ -115,8 +116,7 @@ class LeashedServer:
         """
         try:
             if self.exit_code is None:
-                with contextlib.suppress(ProcessLookupError):
-                    self._process.terminate()
+                self._send(signal.SIGTERM)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(deadline.total_seconds()):
                         await self.wait()
@@ -137,11 +137,16 @@ class LeashedServer:
         """Kill the process and its watchdog without waiting; idempotent."""
         self._leash.close()
 
+    def _send(self, number: signal.Signals) -> None:
+        # Not Process.send_signal: that reaps a child that has just died, and asyncio then reports
+        # exit code 255. To signal the pid is safe while the watchdog lives: see above.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, number)
+
     async def _kill(self) -> None:
-        self.let_go()
         if self.exit_code is None:
-            with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
+            self._send(signal.SIGKILL)
+        self.let_go()
         try:
             async with asyncio.timeout(_REAP_S):
                 await self.wait()
