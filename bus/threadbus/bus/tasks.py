@@ -17,6 +17,7 @@ from threadbus.schemas import (
     AgentName,
     AnswerSubmitted,
     ArtifactAdded,
+    Event,
     EventId,
     InputGiven,
     InputRequested,
@@ -192,7 +193,7 @@ class Tasks:
             )
         data = asked.event.data
         waits = isinstance(data, InputRequested) and data.awaited
-        return await self._speaker.say(
+        given = await self._speaker.say(
             InputGiven(request=request, parts=as_parts(content)),
             task=task,
             mentions=() if waits else (asked.event.sender,),
@@ -200,6 +201,16 @@ class Tasks:
             # One id for one request: of two answers at once the server takes the first.
             event_id=derive_event_id(request, AgentName("input"), 0),
         )
+        if given.duplicate:
+            # It may be our own that was sent again, or that of somebody who was faster.
+            async for entry in self._speaker.log.read(task, MAIN_THREAD, given.seq - 1):
+                if isinstance(entry, Recorded) and _same(entry.event, given.event):
+                    return Appended(entry.seq, entry.event, duplicate=True)
+                break
+            raise InvalidTransitionError(
+                f"an answer to request {request}", "it was answered just now", ["read the answer"]
+            )
+        return given
 
     async def add_artifact(
         self,
@@ -375,6 +386,10 @@ def _summarize(task: TaskId, controls: Sequence[Recorded]) -> TaskSummary | None
         state.closed_at,
         state.summary,
     )
+
+
+def _same(stored: Event, own: Event) -> bool:
+    return stored.sender == own.sender and stored.data == own.data
 
 
 def _title(parts: Parts) -> str:
