@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
@@ -16,16 +18,24 @@ from threadbus.bus.errors import (
 from threadbus.bus.ports import ObjectPort
 from threadbus.bus.settings import BusSettings
 from threadbus.schemas import (
+    MAIN_THREAD,
+    AgentName,
     DataPart,
     FilePart,
+    MessagePosted,
     Part,
     Parts,
     ReferencePart,
     SchemaError,
     TextPart,
+    encode_event,
+    make_event,
+    new_task_id,
 )
 
-_JSON = "application/json"
+_JSON: Final = "application/json"
+_BYTES: Final = "application/octet-stream"
+_CANNOT_TRAVEL: Final = re.compile("[\x00\ud800-\udfff]")
 
 
 class Artifacts:
@@ -41,7 +51,7 @@ class Artifacts:
         content: bytes,
         *,
         name: str = "",
-        media_type: str = "application/octet-stream",
+        media_type: str = _BYTES,
         of: str = "file",
     ) -> ReferencePart:
         """Store *content* and return a part that names it. Idempotent: one content, one object.
@@ -72,40 +82,63 @@ class Artifacts:
         Raises:
             ArtifactNotFoundError: there is no such content.
             ArtifactCorruptError: the bytes were changed or cut.
-            ArtifactTooLargeError: the reference says more than ``artifact_max_bytes``.
+            ArtifactTooLargeError: it has more bytes than ``artifact_max_bytes``, or is said to.
 
         Cancellation: safe.
         """
         if reference.size > self._limit:
             raise ArtifactTooLargeError(reference.size, self._limit)
-        content = await self._objects.get(reference.sha256, self._limit)
-        if content is None:
-            raise ArtifactNotFoundError(reference.sha256)
-        found = await _sha256(content)
-        if found != reference.sha256:
-            raise ArtifactCorruptError(reference.sha256, found)
-        return content
+        found = ""
+        # Read twice before it is called corrupt: somebody may just have put it a second time.
+        for _ in range(2):
+            content = await self._objects.get(reference.sha256, self._limit)
+            if content is None:
+                raise ArtifactNotFoundError(reference.sha256)
+            found = await _sha256(content)
+            if found == reference.sha256:
+                return content
+        raise ArtifactCorruptError(reference.sha256, found)
 
     async def offload(self, parts: Sequence[Part]) -> Parts:
-        """Return *parts* with every one above ``part_max_bytes`` put into the object store."""
+        """Return *parts* with every one above ``part_max_bytes`` put into the object store.
+
+        Raises:
+            ArtifactTooLargeError: one has more bytes than ``artifact_max_bytes``.
+            SchemaError: data that no event could carry.
+        """
         return tuple([await self._offload(part) for part in parts])
 
     async def _offload(self, part: Part) -> Part:
         if isinstance(part, ReferencePart):
             return part
+        content = self._outside(part)
+        if content is None:
+            return part
+        if isinstance(part, TextPart):
+            return await self.put(content, media_type=part.media_type, of="text")
+        of, usual = ("data", _JSON) if isinstance(part, DataPart) else ("file", _BYTES)
+        return await self.put(content, name=part.name, media_type=part.media_type or usual, of=of)
+
+    def _outside(self, part: TextPart | DataPart | FilePart) -> bytes | None:
+        """Return what of *part* goes to the object store, or None where it stays in the event.
+
+        What cannot travel stays, so that the codec refuses it and says where it is.
+        """
         if isinstance(part, TextPart):
             # A character takes at most four bytes: no need to encode what is surely small.
-            if len(part.text) * 4 <= self._inline:
-                return part
-            content, name, media_type, of = _utf8(part.text), "", part.media_type, "text"
+            if len(part.text) * 4 <= self._inline or _CANNOT_TRAVEL.search(part.text):
+                return None
+            content = part.text.encode()
         elif isinstance(part, DataPart):
-            content = msgspec.json.encode(part.data)
-            name, media_type, of = part.name, part.media_type or _JSON, "data"
+            try:
+                content = msgspec.json.encode(part.data)
+            except (TypeError, ValueError, RecursionError):
+                return None
+            if len(content) > self._inline:
+                _check(part)
         else:
-            content, name, media_type, of = part.content, part.name, part.media_type, "file"
-        if len(content) <= self._inline:
-            return part
-        return await self.put(content, name=name, media_type=media_type, of=of)
+            content = part.content
+        return content if len(content) > self._inline else None
 
     async def load(self, part: Part) -> Part:
         """Return the part that a reference stands for; any other part as it is.
@@ -127,9 +160,20 @@ class Artifacts:
         return FilePart(content, part.name, part.media_type)
 
 
-def _utf8(text: str) -> bytes:
-    # The codec names a lone surrogate with its position when the event is encoded.
-    return text.encode("utf-8", "surrogatepass")
+def _check(part: DataPart) -> None:
+    """Hold *part* to what an event allows, although none will carry it.
+
+    Raises:
+        SchemaError: it could not be in an event.
+    """
+    encode_event(
+        make_event(
+            MessagePosted(parts=(part,)),
+            task=new_task_id(),
+            thread=MAIN_THREAD,
+            sender=AgentName("artifacts"),
+        )
+    )
 
 
 async def _sha256(content: bytes) -> str:

@@ -193,7 +193,8 @@ class KeyValuePort(Protocol):
         """Set *key* and return its revision.
 
         With *revision* only when that is the current one (0: the key must not exist), otherwise
-        GuardFailedError; with *ttl* the key goes away by itself.
+        GuardFailedError; with *ttl* the key goes away by itself after so many whole seconds, at
+        least one.
         """
         ...
 
@@ -222,7 +223,11 @@ class ObjectPort(Protocol):
         ...
 
     async def get(self, name: str, limit: int) -> bytes | None:
-        """Return an object of at most *limit* bytes, or None where there is none."""
+        """Return an object, or None where there is none.
+
+        Raises:
+            ArtifactTooLargeError: it has more than *limit* bytes.
+        """
         ...
 
 

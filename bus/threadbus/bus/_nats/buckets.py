@@ -18,7 +18,7 @@ from threadbus.bus._nats.client import DirectClient, header
 from threadbus.bus._nats.direct import direct_get
 from threadbus.bus._nats.log import NatsLog
 from threadbus.bus._nats.streams import ARTIFACTS_BUCKET
-from threadbus.bus.errors import ReadError
+from threadbus.bus.errors import ArtifactTooLargeError, ReadError
 from threadbus.bus.ports import Guard, KeyEntry
 from threadbus.schemas import new_event_id
 
@@ -167,7 +167,7 @@ class NatsObjects:
             return None
         size = info.size or 0
         if size > limit:
-            raise ReadError(f"artifact {name}", f"{size:,} bytes, over the limit of {limit:,}")
+            raise ArtifactTooLargeError(size, limit)
         # nats-py waits for ever where a chunk is missing; a direct get says what there is.
         content = bytearray()
         after = 0
