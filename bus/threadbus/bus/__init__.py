@@ -13,14 +13,8 @@ from threadbus.bus.bus import (
     connect,
 )
 from threadbus.bus.errors import (
-    AgentNameTakenError,
-    AgentReplacedError,
     AppendError,
     AppendTimeoutError,
-    ArtifactCorruptError,
-    ArtifactError,
-    ArtifactNotFoundError,
-    ArtifactTooLargeError,
     BusError,
     ClosedError,
     ConflictError,
@@ -32,7 +26,6 @@ from threadbus.bus.errors import (
     PayloadTooLargeError,
     PermissionDeniedError,
     ReadError,
-    RegistryError,
     ServerTooOldError,
     StorageFullError,
     StreamMismatchError,
@@ -78,6 +71,15 @@ from threadbus.bus.state import (
     TaskState,
     ThreadState,
     fold_task,
+)
+from threadbus.bus.store_errors import (
+    AgentNameTakenError,
+    AgentReplacedError,
+    ArtifactCorruptError,
+    ArtifactError,
+    ArtifactNotFoundError,
+    ArtifactTooLargeError,
+    RegistryError,
 )
 from threadbus.bus.tasks import (
     Tasks,

@@ -10,13 +10,13 @@ from typing import Final
 
 import msgspec
 
-from threadbus.bus.errors import (
+from threadbus.bus.ports import ObjectPort
+from threadbus.bus.settings import BusSettings
+from threadbus.bus.store_errors import (
     ArtifactCorruptError,
     ArtifactNotFoundError,
     ArtifactTooLargeError,
 )
-from threadbus.bus.ports import ObjectPort
-from threadbus.bus.settings import BusSettings
 from threadbus.schemas import (
     MAIN_THREAD,
     AgentName,

@@ -16,9 +16,14 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from threadbus.bus.errors import AgentNameTakenError, UnknownAgentError
+from threadbus.bus.errors import (
+    UnknownAgentError,
+)
 from threadbus.bus.ports import Backend, GuardFailedError, KeyEntry
 from threadbus.bus.settings import BusSettings
+from threadbus.bus.store_errors import (
+    AgentNameTakenError,
+)
 from threadbus.schemas import (
     MAX_CARD_BYTES,
     AgentCard,

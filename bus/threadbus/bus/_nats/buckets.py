@@ -18,8 +18,13 @@ from threadbus.bus._nats.client import DirectClient, header
 from threadbus.bus._nats.direct import direct_get
 from threadbus.bus._nats.log import NatsLog
 from threadbus.bus._nats.streams import ARTIFACTS_BUCKET
-from threadbus.bus.errors import ArtifactTooLargeError, ReadError
+from threadbus.bus.errors import (
+    ReadError,
+)
 from threadbus.bus.ports import Guard, KeyEntry
+from threadbus.bus.store_errors import (
+    ArtifactTooLargeError,
+)
 from threadbus.schemas import new_event_id
 
 _TIMEOUT: Final = timedelta(seconds=10)

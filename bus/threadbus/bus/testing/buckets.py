@@ -6,8 +6,10 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
-from threadbus.bus.errors import ArtifactTooLargeError
 from threadbus.bus.ports import DataHandler, GuardFailedError, KeyEntry
+from threadbus.bus.store_errors import (
+    ArtifactTooLargeError,
+)
 from threadbus.bus.testing.clock import Clock, Timer
 from threadbus.bus.testing.log import call, matches
 
