@@ -104,7 +104,7 @@ class Presence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     busy_with: Note = ""
     """For a person: which thread, and what the agent last said of its progress."""
     queue_depth: Count = 0
-    host: str = ""
+    host: Word = ""
     pid: Count = 0
     at: TimeNs = 0
     since: TimeNs = 0
