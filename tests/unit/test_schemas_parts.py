@@ -90,6 +90,8 @@ def test_clean_text_says_what_it_changed() -> None:
     """A replaced character and a cut end can be seen; text that is fine is left alone."""
     assert clean_text("a\0b\ud800c") == "a\ufffdb\ufffdc"
     assert clean_text("héllo 🚀\n", 8) == "héllo 🚀\n"
+    assert clean_text("\ud83d\ude80 \ude80\ud83d") == "🚀 \ufffd\ufffd"
+    assert clean_text("\ud83d" + "\ude80", 1) == "🚀"
     assert clean_text("abcdef", 4) == "abc…"
     assert clean_text("abc", 0) == ""
 
