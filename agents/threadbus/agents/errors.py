@@ -159,8 +159,10 @@ class ModelUnavailableError(ModelError):
         )
 
 
-class ModelTimeoutError(ModelError, TimeoutError):
+class ModelTimeoutError(ModelError):
     """No whole answer came in time."""
+
+    # No TimeoutError: that is an OSError, which keeps only two of these attributes for pickling.
 
     def __init__(self, server: str, attempts: int, seconds: float, what: str) -> None:
         super().__init__(server, attempts, seconds, what)

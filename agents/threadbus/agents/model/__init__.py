@@ -9,6 +9,7 @@ async with Model(ModelSettings.from_env(), agent="planner") as model:
 from threadbus.agents.model.budget import TokenBudget
 from threadbus.agents.model.call import OnDelta, OnRestart
 from threadbus.agents.model.client import Model, OnCall
+from threadbus.agents.model.labels import PLAYBOOK
 from threadbus.agents.model.messages import (
     ChatMessage,
     Completion,
@@ -28,7 +29,6 @@ from threadbus.agents.model.tools import (
     make_tool,
     run_tools,
 )
-from threadbus.agents.model.transport import PLAYBOOK
 
 __all__ = [
     "PLAYBOOK",

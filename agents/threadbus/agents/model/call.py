@@ -8,15 +8,17 @@ import random
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from time import perf_counter_ns, time_ns
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from threadbus.agents.errors import ModelError, ModelTimeoutError, ModelUnavailableError
+from threadbus.agents.errors import ModelTimeoutError, ModelUnavailableError
 from threadbus.agents.model.assembly import Assembler
 from threadbus.agents.model.messages import Completion, JsonObject
 from threadbus.agents.model.settings import ModelSettings
-from threadbus.agents.model.transport import Transport
 from threadbus.agents.model.wire import TransientError
 from threadbus.schemas import ErrorInfo, ModelCalled, as_parts
+
+if TYPE_CHECKING:
+    from threadbus.agents.model.transport import Transport
 
 OnDelta: TypeAlias = Callable[[str], Awaitable[None] | None]
 OnRestart: TypeAlias = Callable[[], Awaitable[None] | None]
@@ -59,8 +61,8 @@ class Call:
             async with deadline:
                 return await self._retry(asyncio.get_running_loop().time() + seconds)
         except TimeoutError as error:
-            # A deadline of the caller's own, or a ModelTimeoutError, passes.
-            if not deadline.expired() or isinstance(error, ModelError):
+            # A timeout of the caller's own passes.
+            if not deadline.expired():
                 raise
             raise self._timed_out(seconds, "the deadline of the call") from error
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 from threadbus.agents.model.budget import TokenBudget
 from threadbus.agents.model.call import Call, OnDelta, OnRestart
 from threadbus.agents.model.messages import ChatMessage, Completion, JsonObject, ToolSpec
 from threadbus.agents.model.request import request_body
 from threadbus.agents.model.settings import ModelSettings
-from threadbus.agents.model.transport import Transport
 from threadbus.schemas import ModelCalled
+
+if TYPE_CHECKING:
+    from threadbus.agents.model.transport import Transport
 
 OnCall: TypeAlias = Callable[[ModelCalled], None]
 
@@ -37,7 +39,7 @@ class Model:
         self._settings = settings
         self._agent = agent
         self._on_call = on_call
-        self._transport = Transport(settings, agent)
+        self._transport: Transport | None = None
 
     @property
     def settings(self) -> ModelSettings:
@@ -45,11 +47,17 @@ class Model:
         return self._settings
 
     async def __aenter__(self) -> Self:
-        await self._transport.__aenter__()
+        # Importing the SDK takes most of a second: not for commands that ask no model.
+        from threadbus.agents.model.transport import Transport
+
+        transport = Transport(self._settings, self._agent)
+        self._transport = await transport.__aenter__()
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self._transport.__aexit__()
+    async def __aexit__(self, *exc_info: object) -> None:
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            await transport.__aexit__(*exc_info)
 
     async def complete(
         self,
@@ -88,11 +96,14 @@ class Model:
             ModelBudgetExceededError: the budget is used up.
             InvalidSettingError: no model is named.
             InvalidTextError, LimitExceededError: the request cannot be sent.
+            RuntimeError: the model is not open.
 
         Cancellation:
             Ends the request at once; the call is recorded with the error ``CancelledError``, and
             the tokens that the server used for it are not known.
         """
+        if self._transport is None:
+            raise RuntimeError("the model is not open: use it inside `async with Model(…)`")
         if budget is not None:
             budget.check()
         name = model or self._settings.model_for(self._agent)

@@ -27,6 +27,7 @@ from threadbus.agents.errors import (
     ModelOutputTooLargeError,
     ModelRefusedError,
 )
+from threadbus.agents.model.labels import AGENT_HEADER, PLAYBOOK, PLAYBOOK_HEADER
 from threadbus.agents.model.messages import JsonObject
 from threadbus.agents.model.settings import ModelSettings
 from threadbus.agents.model.wire import (
@@ -36,15 +37,6 @@ from threadbus.agents.model.wire import (
     server_sent_events,
 )
 from threadbus.schemas import shorten
-
-AGENT_HEADER: Final = "X-Threadbus-Agent"
-"""Request header with the name of the agent that asks."""
-
-PLAYBOOK_HEADER: Final = "X-Threadbus-Playbook"
-"""Response header of a playbook server."""
-
-PLAYBOOK: Final = "playbook"
-"""What a playbook server calls its model, and itself in ``system_fingerprint``."""
 
 _OPENAI_URL: Final = "https://api.openai.com/v1"
 _MAX_ERROR_BYTES: Final = 64 * 1024
@@ -136,26 +128,26 @@ class Transport:
             ModelOutputTooLargeError: the body is above its limit.
             RuntimeError: the transport is not open.
         """
-        answered = False
-        while not answered:
+        while True:
             with_usage = stream and self._usage_in_streams
             sent = body | {"stream_options": {"include_usage": True}} if with_usage else body
             try:
                 async with aclosing(self._ask_once(model, sent, stream)) as answers:
                     async for answer in answers:
-                        answered = True
                         yield answer
             except ModelRefusedError as error:
-                # Some servers do not know the field and refuse what they do not know.
+                # Some servers do not know the field, and refuse what they do not know.
                 if not with_usage or "stream_options" not in error.reason:
                     raise
                 self._usage_in_streams = False
+            else:
+                return
 
     async def _ask_once(
         self, model: str, body: JsonObject, stream: bool
     ) -> AsyncGenerator[Answer, None]:
         if self._client is None:
-            raise RuntimeError("the model is not open: use it inside `async with Model(…)`")
+            raise RuntimeError("the transport is not open")
         create = cast(
             "Callable[..., AbstractAsyncContextManager[_StreamedResponse]]",
             self._client.chat.completions.with_streaming_response.create,

@@ -7,8 +7,8 @@ is whole, the time that a response waits for a reader.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing, suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from typing import Final, TypeAlias
 
 import h11
@@ -38,14 +38,17 @@ class HttpRequest(msgspec.Struct, frozen=True):
 
 
 class HttpResponse(msgspec.Struct, frozen=True):
-    """A response; a body that is no bytes is sent in chunks as it comes."""
+    """A response; a body that is no bytes is sent part by part."""
 
     status: int
-    body: bytes | AsyncGenerator[bytes, None] = b""
+    body: bytes | Iterator[bytes | float] = b""
+    """Bytes, or parts of them and pauses in seconds."""
     content_type: str = "application/json"
     headers: dict[str, str] = {}
     length: int | None = None
-    """Of a body that is no bytes, where it is known."""
+    """Of a body in parts, where it is known."""
+    delay: float = 0
+    """Seconds before it starts."""
 
 
 class HttpError(Exception):
@@ -175,7 +178,23 @@ class HttpConnection:
             else:
                 raise HttpError(400, "a request came before the last one was answered")
 
+    async def _pause(self, seconds: float) -> None:
+        """Wait, unless the client goes away."""
+        end = asyncio.get_running_loop().time() + seconds
+        try:
+            async with asyncio.timeout_at(end):
+                data = await self._reader.read(_READ_BYTES)
+        except TimeoutError:
+            return
+        if not data:
+            raise ConnectionResetError("the client has gone away")
+        # The beginning of the next request.
+        self._protocol.receive_data(data)
+        await asyncio.sleep(end - asyncio.get_running_loop().time())
+
     async def _send(self, response: HttpResponse) -> None:
+        if response.delay:
+            await self._pause(response.delay)
         body = response.body
         length = len(body) if isinstance(body, bytes) else response.length
         headers = [
@@ -187,12 +206,11 @@ class HttpConnection:
         if self._is_stopping:
             headers.append(("Connection", "close"))
         await self._write(h11.Response(status_code=response.status, headers=headers))
-        if isinstance(body, bytes):
-            await self._write(h11.Data(data=body))
-        else:
-            async with aclosing(body) as parts:
-                async for part in parts:
-                    await self._write(h11.Data(data=part))
+        for part in [body] if isinstance(body, bytes) else body:
+            if isinstance(part, bytes):
+                await self._write(h11.Data(data=part))
+            else:
+                await self._pause(part)
         await self._write(h11.EndOfMessage())
 
     async def _write(self, event: h11.Event) -> None:

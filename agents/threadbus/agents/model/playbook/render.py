@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from time import time
 
 import msgspec
 
+from threadbus.agents.model.labels import PLAYBOOK
 from threadbus.agents.model.playbook.connection import BrokenOffError
 from threadbus.agents.model.playbook.director import Reply
-from threadbus.agents.model.transport import PLAYBOOK
 
 USAGE_RULE = "estimated: one token for every four characters"
 _GARBAGE = b"<html>this is not a chat completion</html>"
@@ -42,13 +41,12 @@ def whole_body(reply: Reply) -> bytes:
     return msgspec.json.encode(body)
 
 
-async def whole(reply: Reply) -> AsyncGenerator[bytes, None]:
-    """Yield the answer as one JSON object, or what the play makes of it.
+def whole(reply: Reply, body: bytes) -> Iterator[bytes | float]:
+    """Yield *body*, or what the play makes of it.
 
     Raises:
         BrokenOffError: the play closes the connection here.
     """
-    body = whole_body(reply)
     fail = reply.fail
     if fail is not None and fail.garbage:
         yield _GARBAGE
@@ -59,8 +57,8 @@ async def whole(reply: Reply) -> AsyncGenerator[bytes, None]:
         yield body
 
 
-async def events(reply: Reply, *, include_usage: bool) -> AsyncGenerator[bytes, None]:
-    """Yield the answer as server-sent events, or what the play makes of it.
+def events(reply: Reply, *, include_usage: bool) -> Iterator[bytes | float]:
+    """Yield the answer as server-sent events, or what the play makes of it; numbers are pauses.
 
     Raises:
         BrokenOffError: the play closes the connection here.
@@ -70,7 +68,7 @@ async def events(reply: Reply, *, include_usage: bool) -> AsyncGenerator[bytes, 
     yield _delta(reply, {"role": "assistant", "content": ""})
     for start in range(0, min(len(reply.text), cut), reply.chunk_chars):
         if start and reply.chunk_delay_ms:
-            await asyncio.sleep(reply.chunk_delay_ms / 1_000)
+            yield reply.chunk_delay_ms / 1_000
         end = min(start + reply.chunk_chars, cut)
         yield _delta(reply, {"content": reply.text[start:end]})
     if fail is not None and fail.garbage:

@@ -10,6 +10,7 @@ from typing import Final, Self
 import msgspec
 
 from threadbus.agents.errors import InvalidSettingError, PlaybookError
+from threadbus.agents.model.labels import AGENT_HEADER, PLAYBOOK, PLAYBOOK_HEADER
 from threadbus.agents.model.playbook.book import Playbook, load_playbook
 from threadbus.agents.model.playbook.connection import (
     HttpConnection,
@@ -17,10 +18,9 @@ from threadbus.agents.model.playbook.connection import (
     HttpRequest,
     HttpResponse,
 )
-from threadbus.agents.model.playbook.director import Director
+from threadbus.agents.model.playbook.director import Director, Reply
 from threadbus.agents.model.playbook.render import error_body, events, whole, whole_body
-from threadbus.agents.model.playbook.wire import BadRequestError, parse_request
-from threadbus.agents.model.transport import AGENT_HEADER, PLAYBOOK, PLAYBOOK_HEADER
+from threadbus.agents.model.playbook.wire import BadRequestError, ChatRequest, parse_request
 
 MAX_CONNECTIONS: Final = 512
 _DRAIN_S: Final = 5.0
@@ -124,7 +124,7 @@ class PlaybookServer:
     async def _answer(self, request: HttpRequest) -> HttpResponse:
         match request.method, request.path:
             case "POST", "/v1/chat/completions":
-                return await self._complete(request)
+                return self._complete(request)
             case "GET", "/v1/models":
                 model = {"id": PLAYBOOK, "object": "model", "created": 0, "owned_by": "threadbus"}
                 return _json({"object": "list", "data": [model]})
@@ -148,7 +148,7 @@ class PlaybookServer:
                     "GET /v1/models and GET /health",
                 )
 
-    async def _complete(self, request: HttpRequest) -> HttpResponse:
+    def _complete(self, request: HttpRequest) -> HttpResponse:
         agent = request.headers.get(AGENT_HEADER.lower(), "")
         try:
             chat = parse_request(request.body)
@@ -157,22 +157,23 @@ class PlaybookServer:
             raise HttpError(400, str(error)) from error
         except PlaybookError as error:
             raise HttpError(422, str(error)) from error
-        await asyncio.sleep(reply.delay_ms / 1_000)
-        fail = reply.fail
-        if fail is not None and fail.status is not None:
-            headers = dict(_LABEL)
-            if fail.retry_after is not None:
-                headers["Retry-After"] = f"{fail.retry_after:g}"
-            body = error_body(fail.message, "playbook_failure")
-            return HttpResponse(fail.status, body, headers=headers)
-        if chat.stream:
-            include_usage = chat.stream_options is not None and chat.stream_options.include_usage
-            stream = events(reply, include_usage=include_usage)
-            return HttpResponse(200, stream, "text/event-stream; charset=utf-8", _LABEL)
-        if fail is None:
-            return HttpResponse(200, whole_body(reply), headers=_LABEL)
-        length = None if fail.garbage else len(whole_body(reply))
-        return HttpResponse(200, whole(reply), headers=_LABEL, length=length)
+        return _respond(reply, chat)
+
+
+def _respond(reply: Reply, chat: ChatRequest) -> HttpResponse:
+    delay = reply.delay_ms / 1_000
+    fail = reply.fail
+    if fail is not None and fail.status is not None:
+        wait = {} if fail.retry_after is None else {"Retry-After": f"{fail.retry_after:g}"}
+        body = error_body(fail.message, "playbook_failure")
+        return HttpResponse(fail.status, body, headers=_LABEL | wait, delay=delay)
+    if chat.stream:
+        include_usage = chat.stream_options is not None and chat.stream_options.include_usage
+        stream = events(reply, include_usage=include_usage)
+        return HttpResponse(200, stream, "text/event-stream; charset=utf-8", _LABEL, delay=delay)
+    body = whole_body(reply)
+    length = None if fail is not None and fail.garbage else len(body)
+    return HttpResponse(200, whole(reply, body), headers=_LABEL, length=length, delay=delay)
 
 
 _LABEL: Final = {PLAYBOOK_HEADER: PLAYBOOK}
