@@ -137,6 +137,7 @@ class PlaybookServer:
                         "playbook": self.playbook.file,
                         "title": self.playbook.title,
                         "plays": len(self.playbook.play),
+                        "connections": len(self._tasks),
                     }
                 )
             case _, "/v1/chat/completions" | "/v1/models" | "/health":
