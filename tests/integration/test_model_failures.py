@@ -194,6 +194,20 @@ async def test_refusals_in_other_dialects_are_understood(response: bytes, said: 
     assert len(caught.value.reason) <= 1_000
 
 
+async def test_the_body_of_an_error_is_not_read_to_its_end() -> None:
+    """What is needed of it has come long before the connection breaks."""
+    endless = (
+        b"HTTP/1.1 400 No\r\nContent-Type: text/plain\r\nContent-Length: 50000000\r\n\r\n"
+        + b"no use " * 100_000
+    )
+    async with (
+        speaking([endless]) as (url, _),
+        Model(settings_for(url, max_retries=0)) as model,
+    ):
+        with pytest.raises(ModelRefusedError, match="no use no use"):
+            await model.complete(HELLO)
+
+
 async def test_a_server_may_ask_to_be_asked_again() -> None:
     """Also with a status that usually is final."""
     again = http_response(b"later", status="400 Later", headers="x-should-retry: true\r\n")

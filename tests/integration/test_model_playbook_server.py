@@ -180,11 +180,11 @@ async def test_a_bad_request_gets_an_error_in_the_usual_shape(
 
 
 async def test_a_body_that_grows_too_large_is_refused() -> None:
-    """Also where its length was not told before."""
+    """Also where its length was not told before; the client hears it while it still sends."""
     async with playing(HELLO) as server, connected(server) as (reader, writer):
         writer.write(b"POST /v1/models HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n")
         piece = b"100000\r\n" + b"x" * 0x100000 + b"\r\n"
-        for _ in range(MAX_BODY_BYTES // 0x100000 + 1):
+        for _ in range(MAX_BODY_BYTES // 0x100000 + 20):
             writer.write(piece)
             await writer.drain()
         assert (await read_response(reader))[0] == 413
@@ -251,20 +251,34 @@ async def test_too_many_connections_are_told_so(monkeypatch: pytest.MonkeyPatch)
 
 
 async def test_leaving_finishes_what_is_being_answered() -> None:
-    """And closes connections that only wait."""
+    """And closes connections that only wait at once."""
     toml = '[[play]]\nchunk_chars = 1\nchunk_delay_ms = 30\ntext = "slowly"'
     first_delta = asyncio.Event()
-    async with asyncio.timeout(20):
-        server = PlaybookServer(parse_playbook(toml))
-        await server.__aenter__()
-        async with Model(settings_for(server.base_url)) as model, connected(server):
-            call = asyncio.create_task(
-                model.complete([ChatMessage.user("hi")], on_delta=lambda _: first_delta.set())
-            )
-            await first_delta.wait()
-            await server.__aexit__(None, None, None)
-            assert (await call).text == "slowly"
-            assert call.result().attempts == 1
+    order: list[str] = []
+
+    async def ask(model: Model) -> None:
+        completion = await model.complete(
+            [ChatMessage.user("hi")], on_delta=lambda _: first_delta.set()
+        )
+        order.append(f"{completion.text} in attempt {completion.attempts}")
+
+    async def wait_for_the_end(reader: asyncio.StreamReader) -> None:
+        assert await reader.read() == b""
+        order.append("idle connection closed")
+
+    server = PlaybookServer(parse_playbook(toml))
+    await server.__aenter__()
+    async with (
+        Model(settings_for(server.base_url)) as model,
+        connected(server) as (reader, _),
+        asyncio.TaskGroup() as group,
+    ):
+        group.create_task(wait_for_the_end(reader))
+        group.create_task(ask(model))
+        await first_delta.wait()
+        await server.__aexit__(None, None, None)
+
+    assert order == ["idle connection closed", "slowly in attempt 1"]
 
 
 async def test_leaving_by_an_error_waits_for_nothing() -> None:
