@@ -60,7 +60,6 @@ STARTED_AFTER_S: Final = 0.05
 _SURELY_NEW: Final = timedelta(seconds=60)
 """A younger mention cannot have been answered outside the deduplication window of the log."""
 
-_MAX_ERROR_CHARS: Final = 2000
 _MAX_NOTE_CHARS: Final = 60
 _log: Any = structlog.get_logger("threadbus.agents")
 
@@ -145,7 +144,7 @@ class Turn:
             if error is None:
                 return
             last = isinstance(error, GiveUpError) or self._attempt >= limits.max_attempts
-            info = ErrorInfo(type(error).__name__, _text_of(error))
+            info = ErrorInfo.of(error)
             if self._is_over(error):
                 await self._fail(info, None)
                 return
@@ -342,10 +341,3 @@ class Turn:
             cause=self.event.id,
             event_id=None if place is None else self._journal.id_of(place),
         )
-
-
-def _text_of(error: BaseException) -> str:
-    text = str(error) or type(error).__name__
-    # What a handler raises is anything: NUL or a surrogate in it must not stop the report.
-    clean = text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
-    return clean if len(clean) <= _MAX_ERROR_CHARS else f"{clean[:_MAX_ERROR_CHARS]}…"

@@ -155,7 +155,7 @@ class Artifacts:
                 return TextPart(content.decode(), part.media_type)
             if part.of == "data":
                 return DataPart(msgspec.json.decode(content), part.name, part.media_type)
-        except (UnicodeDecodeError, msgspec.DecodeError) as error:
+        except (UnicodeDecodeError, msgspec.DecodeError, RecursionError) as error:
             raise SchemaError(f"artifact {part.sha256} is not {part.of}: {error}") from error
         return FilePart(content, part.name, part.media_type)
 

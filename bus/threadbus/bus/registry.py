@@ -11,7 +11,7 @@ import socket
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 import structlog
@@ -25,16 +25,19 @@ from threadbus.bus.store_errors import (
     AgentNameTakenError,
 )
 from threadbus.schemas import (
-    MAX_CARD_BYTES,
     AgentCard,
     AgentName,
     AgentRecord,
-    LimitExceededError,
     Presence,
+    SchemaError,
+    decode_entry,
+    encode_entry,
     nearest_names,
     new_event_id,
     parse_agent_name,
 )
+
+_EntryT = TypeVar("_EntryT", AgentRecord, Presence)
 
 _TRIES: Final = 8
 _KNOWN_FOR_S: Final = 5.0
@@ -100,7 +103,7 @@ class Registry:
         name = parse_agent_name(card.name)
         for _ in range(_TRIES):
             entry = await self._backend.agents.get(name)
-            held = None if entry is None else _decode_record(entry)
+            held = None if entry is None else _decode(entry, AgentRecord)
             if held is not None and held.holder != holder and not takeover:
                 living = await self.presence(name)
                 if any(beat.holder == held.holder and _may_live(beat) for beat in living):
@@ -118,7 +121,7 @@ class Registry:
             )
             try:
                 await self._backend.agents.put(
-                    name, _encode_record(record), revision=0 if entry is None else entry.revision
+                    name, encode_entry(record), revision=0 if entry is None else entry.revision
                 )
             except GuardFailedError:
                 # Another process registered the name in between: look again who holds it.
@@ -134,13 +137,13 @@ class Registry:
         """
         for _ in range(_TRIES):
             entry = await self._backend.agents.get(card.name)
-            held = None if entry is None else _decode_record(entry)
+            held = None if entry is None else _decode(entry, AgentRecord)
             if entry is None or held is None:
                 raise await self.unknown(card.name)
             record = msgspec.structs.replace(held, card=card)
             try:
                 await self._backend.agents.put(
-                    card.name, _encode_record(record), revision=entry.revision
+                    card.name, encode_entry(record), revision=entry.revision
                 )
             except GuardFailedError:
                 continue
@@ -155,12 +158,14 @@ class Registry:
     async def get(self, name: str) -> AgentRecord | None:
         """Return the record of one agent."""
         entry = await self._backend.agents.get(parse_agent_name(name))
-        return None if entry is None else _decode_record(entry)
+        return None if entry is None else _decode(entry, AgentRecord)
 
     async def list(self) -> Sequence[AgentRecord]:
         """Return every registered agent by name."""
         entries = await self._backend.agents.entries()
-        records = [record for entry in entries if (record := _decode_record(entry)) is not None]
+        records = [
+            record for entry in entries if (record := _decode(entry, AgentRecord)) is not None
+        ]
         return sorted(records, key=lambda record: record.card.name)
 
     async def agents(self) -> Sequence[LivingAgent]:
@@ -185,12 +190,12 @@ class Registry:
     async def presence(self, name: str = "") -> Sequence[Presence]:
         """Return the heartbeats of one agent, or of all."""
         entries = await self._backend.presence.entries(f"{name}." if name else "")
-        return [beat for entry in entries if (beat := _decode_beat(entry)) is not None]
+        return [beat for entry in entries if (beat := _decode(entry, Presence)) is not None]
 
     async def beat(self, presence: Presence) -> None:
         """Record a heartbeat; it counts for ``presence_ttl``."""
         await self._backend.presence.put(
-            f"{presence.agent}.{presence.instance}", msgspec.json.encode(presence), ttl=self._ttl
+            f"{presence.agent}.{presence.instance}", encode_entry(presence), ttl=self._ttl
         )
 
     async def leave(self, name: str, instance: str) -> None:
@@ -239,31 +244,9 @@ def _may_live(beat: Presence) -> bool:
     return True
 
 
-def _encode_record(record: AgentRecord) -> bytes:
-    body = msgspec.json.encode(record)
-    if len(body) > MAX_CARD_BYTES:
-        raise LimitExceededError(
-            f"bytes of the card of {record.card.name}",
-            len(body),
-            MAX_CARD_BYTES,
-            "shorten descriptions and examples",
-        )
-    # Encoding does not check what the fields allow.
-    msgspec.json.decode(body, type=AgentRecord)
-    return body
-
-
-def _decode_record(entry: KeyEntry) -> AgentRecord | None:
+def _decode(entry: KeyEntry, kind: type[_EntryT]) -> _EntryT | None:
     try:
-        return msgspec.json.decode(entry.value, type=AgentRecord)
-    except msgspec.MsgspecError as error:
-        _log.warning("unreadable agent record, skipped", agent=entry.key, reason=str(error))
-        return None
-
-
-def _decode_beat(entry: KeyEntry) -> Presence | None:
-    try:
-        return msgspec.json.decode(entry.value, type=Presence)
-    except msgspec.MsgspecError as error:
-        _log.warning("unreadable heartbeat, skipped", key=entry.key, reason=str(error))
+        return decode_entry(entry.value, kind)
+    except SchemaError as error:
+        _log.warning("unreadable entry, skipped", key=entry.key, reason=str(error))
         return None

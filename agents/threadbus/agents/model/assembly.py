@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 
 from threadbus.agents.errors import ModelOutputTooLargeError
-from threadbus.agents.model.messages import Completion, ToolCall, Usage, clean_text
+from threadbus.agents.model.messages import Completion, ToolCall, Usage
 from threadbus.agents.model.wire import Answer, WireMessage, WireToolCall, WireUsage
+from threadbus.schemas import clean_text
 
 
 class _Call:

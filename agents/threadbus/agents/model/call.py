@@ -166,7 +166,7 @@ class Call:
             first_token_ns=self._first_token_ns,
             attempts=max(1, self._attempts),
             system=self._transport.system,
-            error=ErrorInfo(type(error).__name__, str(error)),
+            error=ErrorInfo.of(error),
         )
 
 

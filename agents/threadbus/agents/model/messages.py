@@ -161,21 +161,6 @@ def as_text(content: str | Parts) -> str:
     return content if isinstance(content, str) else text_of(content)
 
 
-def clean_text(text: str) -> str:
-    """Return *text* as an event can carry it.
-
-    Two halves of one character that came in different deltas are joined; NUL and a half that is
-    left alone become U+FFFD.
-    """
-    if "\0" in text:
-        text = text.replace("\0", "\ufffd")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
-
-
 def _depth(value: object) -> int:
     # msgspec has bounded the recursion already.
     inner: Iterable[object]

@@ -26,7 +26,6 @@ from threadbus.agents.model.messages import (
     JsonObject,
     ToolCall,
     ToolSpec,
-    clean_text,
 )
 from threadbus.schemas import (
     MAX_PARTS,
@@ -38,6 +37,7 @@ from threadbus.schemas import (
     ToolCalled,
     ToolReturned,
     as_parts,
+    clean_text,
     text_of,
 )
 
