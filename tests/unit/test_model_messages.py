@@ -6,8 +6,12 @@ import pytest
 
 from threadbus.agents.errors import BadToolArgumentsError, InvalidSettingError
 from threadbus.agents.model import ChatMessage, Role, ToolCall, ToolSpec
-from threadbus.agents.model.messages import MAX_ARGUMENT_DEPTH, clean_text
-from threadbus.schemas import DataPart, TextPart
+from threadbus.agents.model.messages import MAX_ARGUMENT_DEPTH
+from threadbus.schemas import (
+    DataPart,
+    TextPart,
+    clean_text,
+)
 
 
 def test_arguments_are_parsed() -> None:
