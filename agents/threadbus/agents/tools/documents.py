@@ -8,11 +8,9 @@ told in :attr:`~.Document.omitted`; nothing is left out in silence.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import os
 import stat
-import tempfile
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path, PurePath
@@ -40,9 +38,9 @@ from threadbus.agents.tools.parsing.model import (
     Task,
 )
 from threadbus.agents.tools.parsing.sniff import document_kind
-from threadbus.agents.tools.process import folders
 from threadbus.agents.tools.process.bounded import module_argv, run_bounded
 from threadbus.agents.tools.process.outcome import Bounds, Ended, Outcome, last_line
+from threadbus.agents.tools.process.workspace import in_thread, working_folder
 
 _WORKER: Final = "threadbus.agents.tools.parsing.worker"
 _MAX_NAME_CHARS: Final = 200
@@ -94,7 +92,7 @@ async def read_document(
         _check_size(name, len(data), limits)
     else:
         name = _short(Path(source).name)
-        data = await asyncio.to_thread(_read_file, Path(source), roots or [Path.cwd()], limits)
+        data = await in_thread(_read_file, Path(source), roots or [Path.cwd()], limits)
     if not data.strip():
         raise EmptyDocumentError(name)
     kind = document_kind(name, data)
@@ -125,19 +123,22 @@ def _check_size(name: str, size: int, limits: DocumentLimits) -> None:
 
 def _read_file(path: Path, roots: Sequence[Path], limits: DocumentLimits) -> bytes:
     shown = str(path)
+    if "\0" in shown:
+        raise DocumentNotFoundError(shown, "its name holds a NUL character")
     try:
         allowed = [root.resolve(strict=True) for root in roots]
         _check_below(shown, path.resolve(), allowed)
         # Not blocking: opening a named pipe would wait for its writer.
         descriptor = os.open(path.resolve(), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
-    except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: a loop of links
+    except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links, before 3.13
         reason = getattr(error, "strerror", None) or str(error)
         raise DocumentNotFoundError(shown, reason) from error
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        what = "a folder" if stat.S_ISDIR(status.st_mode) else "not a regular file"
+        raise DocumentNotFoundError(shown, f"it is {what}")
     with open(descriptor, "rb") as file:  # noqa: PTH123 -- a descriptor
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            what = "a folder" if stat.S_ISDIR(status.st_mode) else "not a regular file"
-            raise DocumentNotFoundError(shown, f"it is {what}")
         # A folder on the way may have become a link since the check above.
         opened = Path(f"/proc/self/fd/{descriptor}")
         if opened.exists():
@@ -154,9 +155,7 @@ def _check_below(shown: str, resolved: Path, allowed: Sequence[Path]) -> None:
 
 
 async def _parse(name: str, kind: DocumentKind, data: bytes, limits: DocumentLimits) -> Parsed:
-    folder = Path(tempfile.mkdtemp(prefix="threadbus-document-"))
-    try:
-        await asyncio.to_thread((folder / "document").write_bytes, data)
+    async with working_folder("document", {"document": data}) as folder:
         task = Task(path="document", kind=kind, limits=limits)
         outcome = await run_bounded(
             [*module_argv(_WORKER, site=True), msgspec.json.encode(task).decode()],
@@ -164,8 +163,6 @@ async def _parse(name: str, kind: DocumentKind, data: bytes, limits: DocumentLim
             bounds=_bounds(limits),
             environment={"LANG": "C.UTF-8", "MALLOC_ARENA_MAX": "2"},
         )
-    finally:
-        await asyncio.to_thread(folders.remove, str(folder))
     reply = _reply(name, kind, outcome, limits)
     if isinstance(reply, Refusal):
         _raise(name, kind, reply)

@@ -11,11 +11,9 @@ The code sees the packages of the interpreter that runs the agent.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -23,9 +21,9 @@ from typing import Final
 import msgspec
 
 from threadbus.agents.tools.errors import InvalidCodeError, InvalidInputFileError
-from threadbus.agents.tools.process import folders
 from threadbus.agents.tools.process.bounded import run_bounded
 from threadbus.agents.tools.process.outcome import Bounds, Ended, Isolation, Outcome
+from threadbus.agents.tools.process.workspace import in_thread, working_folder
 
 MAX_CODE_BYTES: Final = 256 * 1024
 """UTF-8 bytes of code in one run."""
@@ -122,6 +120,22 @@ class SandboxResult(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the code ran to its end and left with status 0."""
         return self.ended is Ended.EXIT and self.exit_status == 0
 
+    def render(self) -> str:
+        """Return everything but the content of files as text for a model."""
+        lines = [self.summary()]
+        for name, text, cut in (
+            ("stdout", self.stdout, self.stdout_truncated),
+            ("stderr", self.stderr, self.stderr_truncated),
+        ):
+            if text:
+                lines += [f"--- {name}", text.rstrip("\n")]
+            if cut:
+                lines.append(f"[truncated: {name} after {self.limits.output_bytes:,} bytes]")
+        lines += [f"--- wrote {file.name}, {file.size:,} bytes" for file in self.files]
+        if self.files_omitted:
+            lines.append(f"[truncated: {self.files_omitted:,} more files]")
+        return "\n".join([*lines, *self.isolation.missing()]) + "\n"
+
     def summary(self) -> str:
         """Return one sentence on how the code ended: the limit, its value and the way out."""
         limits = self.limits
@@ -178,10 +192,8 @@ async def run_python(
     """
     program = _checked_code(code)
     _check_files(files, limits)
-    folder = Path(tempfile.mkdtemp(prefix="threadbus-run-", dir=_temporary_folder()))
-    try:
-        given = [*files, InputFile(_PROGRAM, program)]
-        await asyncio.to_thread(_write, folder, given)
+    given = {**{file.name: file.content for file in files}, _PROGRAM: program}
+    async with working_folder("run", given) as folder:
         outcome = await run_bounded(
             # Unbuffered, so that a run that is stopped has printed what it had to say.
             [sys.executable, "-I", "-B", "-u", "-X", "utf8", _PROGRAM],
@@ -198,9 +210,7 @@ async def run_python(
             },
             namespaces=namespaces,
         )
-        written, omitted = await asyncio.to_thread(_written, folder, given, limits)
-    finally:
-        await asyncio.to_thread(folders.remove, str(folder))
+        written, omitted = await in_thread(_written, folder, given, limits)
     return _result(outcome, limits, folder, written, omitted)
 
 
@@ -262,29 +272,16 @@ def _name_problem(name: str) -> str:
     return ""
 
 
-def _temporary_folder() -> str:
-    # As the code sees it: the name of its folder is cut out of its output.
-    return os.path.realpath(tempfile.gettempdir())
-
-
-def _write(folder: Path, files: Sequence[InputFile]) -> None:
-    for file in files:
-        path = folder / file.name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(file.content)
-
-
 def _written(
-    folder: Path, given: Sequence[InputFile], limits: SandboxLimits
+    folder: Path, given: Mapping[str, bytes], limits: SandboxLimits
 ) -> tuple[tuple[OutputFile, ...], int]:
     """Return the files that the code wrote, and how many more there are."""
-    before = {file.name: file.content for file in given}
     listed: list[OutputFile] = []
     omitted = 0
     budget = limits.returned_bytes
     for name in sorted(_regular_files(folder)):
-        size, content = _read(folder / name, max(budget, len(before.get(name, b""))))
-        if content is not None and before.get(name) == content:
+        size, content = _read(folder / name, max(budget, len(given.get(name, b""))))
+        if content is not None and given.get(name) == content:
             continue
         if len(listed) == limits.returned_files:
             omitted += 1
@@ -335,8 +332,12 @@ def _result(
     written: tuple[OutputFile, ...],
     omitted: int,
 ) -> SandboxResult:
+    ended = outcome.ended
+    # Python says nothing when the last write to a file that nobody closes does not fit.
+    if ended is Ended.EXIT and any(file.size == limits.file_bytes for file in written):
+        ended = Ended.FILE_SIZE
     return SandboxResult(
-        ended=outcome.ended,
+        ended=ended,
         exit_status=outcome.exit_status,
         signal=outcome.signal,
         stdout=_text(outcome.stdout, folder),

@@ -17,6 +17,7 @@ from threadbus.agents.tools.parsing.model import (
 )
 
 _MAX_NOTES: Final = 20
+_MAX_NOTE_CHARS: Final = 500
 _MAX_TITLE_CHARS: Final = 400
 _COUNTING_SHARE: Final = 0.5
 """The share of the time limit after which counting what is left out ends."""
@@ -120,8 +121,9 @@ class Budget:
 
     def note(self, note: str) -> None:
         """Tell the reader something about how the document was read."""
+        note = clean(note[:_MAX_NOTE_CHARS])
         if note not in self._notes and len(self._notes) < _MAX_NOTES:
-            self._notes.append(clean(note))
+            self._notes.append(note)
 
     def parsed(self, title: str = "") -> Parsed:
         """Return everything that was kept."""

@@ -18,6 +18,7 @@ from threadbus.agents.tools.parsing.budget import Budget, RefusedError
 from threadbus.agents.tools.parsing.hypertext import parse_html
 from threadbus.agents.tools.parsing.model import (
     DocumentKind,
+    DocumentLimits,
     Parsed,
     Problem,
     Refusal,
@@ -45,37 +46,37 @@ def main() -> None:
     """Read the document that the last argument names."""
     logging.disable()  # libraries tell about every oddity of a file
     task = msgspec.json.decode(sys.argv[-1], type=Task)
-    sys.stdout.buffer.write(msgspec.json.encode(parse(task)))
+    with open(task.path, "rb") as file:  # noqa: PTH123
+        data = file.read()
+    sys.stdout.buffer.write(msgspec.json.encode(parse(task.kind, data, task.limits)))
 
 
-def parse(task: Task) -> Parsed | Refusal:
-    """Return what *task* asks for, or why there is nothing to return."""
+def parse(kind: DocumentKind, data: bytes, limits: DocumentLimits) -> Parsed | Refusal:
+    """Return the content of a document, or why there is nothing to return."""
     try:
-        return _parse(task)
+        return _parse(kind, data, limits)
     except RefusedError as refused:
         return refused.refusal
     except MemoryError:
         raise
     except ImportError:
-        return Refusal(problem=Problem.MISSING_LIBRARY, reason=_LIBRARIES.get(task.kind, ""))
+        return Refusal(problem=Problem.MISSING_LIBRARY, reason=_LIBRARIES.get(kind, ""))
     except Exception as error:  # a parser may fail in any way on hostile bytes
         reason = f"{type(error).__name__}: {error}"[:_MAX_REASON_CHARS]
         return Refusal(problem=Problem.CORRUPT, reason=reason)
 
 
-def _parse(task: Task) -> Parsed:
-    with open(task.path, "rb") as file:  # noqa: PTH123
-        data = file.read()
-    budget = Budget(task.limits)
+def _parse(kind: DocumentKind, data: bytes, limits: DocumentLimits) -> Parsed:
+    budget = Budget(limits)
     readers: dict[DocumentKind, Callable[[], Parsed]] = {
-        DocumentKind.CSV: lambda: parse_separated(data, budget, task.kind),
-        DocumentKind.TSV: lambda: parse_separated(data, budget, task.kind),
-        DocumentKind.XLSX: lambda: parse_xlsx(data, budget, task.limits),
-        DocumentKind.DOCX: lambda: parse_docx(data, budget, task.limits),
+        DocumentKind.CSV: lambda: parse_separated(data, budget, kind),
+        DocumentKind.TSV: lambda: parse_separated(data, budget, kind),
+        DocumentKind.XLSX: lambda: parse_xlsx(data, budget, limits),
+        DocumentKind.DOCX: lambda: parse_docx(data, budget, limits),
         DocumentKind.PDF: lambda: parse_pdf(data, budget),
-        DocumentKind.JSON: lambda: parse_json(data, budget, task.limits),
+        DocumentKind.JSON: lambda: parse_json(data, budget, limits),
         DocumentKind.HTML: lambda: parse_html(data, budget),
         DocumentKind.MARKDOWN: lambda: parse_markdown(data, budget),
         DocumentKind.TEXT: lambda: parse_text(data, budget),
     }
-    return readers[task.kind]()
+    return readers[kind]()

@@ -22,6 +22,7 @@ from typing import Final
 from threadbus.agents.tools.errors import ProcessLostError, ProcessStartError
 from threadbus.agents.tools.process.outcome import Bounds, Isolation, Outcome, ended_by, last_line
 from threadbus.agents.tools.process.warden import Report, Settings
+from threadbus.agents.tools.process.workspace import outlast
 
 _CHUNK_BYTES: Final = 65536
 _GRACE_S: Final = 15.0
@@ -92,21 +93,10 @@ async def run_bounded(
         open_files=bounds.open_files,
     )
     run = _Run(settings, bounds.output_bytes)
-    # A task of its own, which a cancellation of the caller does not reach: it ends when all is
-    # cleaned up, and this function never returns before it.
+    # A task of its own, which a cancellation of the caller does not reach: it ends by itself,
+    # when all is cleaned up.
     task = asyncio.create_task(run.execute(), name="threadbus.agents.tools.run_bounded")
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait([task])
-        except asyncio.CancelledError as error:
-            cancelled = error
-            run.cancel()
-    if cancelled is None:
-        return task.result()
-    if not task.cancelled():
-        task.exception()  # seen; the cancellation comes first
-    raise cancelled
+    return await outlast(task, run.cancel)
 
 
 class _Output:
