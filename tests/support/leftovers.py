@@ -1,10 +1,7 @@
-"""Find what a bounded process left behind, and wait for conditions."""
+"""Find what a bounded process left behind."""
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 
@@ -20,12 +17,3 @@ def processes_in(folder: Path) -> list[int]:
             if here.startswith(str(folder)):
                 found.append(int(entry.name))
     return found
-
-
-def eventually(check: Callable[[], object], what: str, deadline_s: float = 20.0) -> None:
-    """Return once *check* is true; fail with *what* when it does not come true."""
-    pause = threading.Event()
-    ends = time.monotonic() + deadline_s
-    while not check():
-        assert time.monotonic() < ends, f"not within {deadline_s:g} s: {what}"
-        pause.wait(0.01)

@@ -159,15 +159,25 @@ def test_a_limit_that_is_reached_is_told_with_its_value(
 
 def test_what_was_printed_before_a_limit_is_kept() -> None:
     """A stopped run still shows its output, up to the limit."""
-    limits = SandboxLimits(wall_time=timedelta(seconds=0.5), output_bytes=4)
-    result = run("print('abc')\nimport signal; signal.pause()", limits=limits)
-    assert (result.ended, result.stdout, result.stdout_truncated) == (
-        Ended.WALL_TIME,
-        "abc\n",
-        False,
-    )
+    limits = SandboxLimits(files=10, output_bytes=4)
+    code = "print('abc')\nfor i in range(20): open(str(i), 'w')\nimport signal; signal.pause()"
+    result = run(code, limits=limits)
+    assert (result.ended, result.stdout, result.stdout_truncated) == (Ended.FOLDER, "abc\n", False)
     cut = run("print('abcdef')", limits=limits)
     assert (cut.ended, cut.stdout, cut.stdout_truncated) == (Ended.OUTPUT, "abcd", True)
+
+
+def test_the_rendered_result_tells_a_model_everything() -> None:
+    """Summary, output, what was cut and what was written, in one text."""
+    limits = SandboxLimits(output_bytes=100, returned_files=1)
+    code = "import sys; print('out'); print('err', file=sys.stderr); [open(n, 'w') for n in 'ab']"
+    rendered = run(code, limits=limits).render()
+    assert rendered.startswith(
+        "The code ended with exit status 0.\n--- stdout\nout\n--- stderr\nerr\n"
+        "--- wrote a, 0 bytes\n[truncated: 1 more files]\n"
+    )
+    cut = run("print('x' * 1000)", limits=limits).render()
+    assert "x" * 100 + "\n[truncated: stdout after 100 bytes]\n" in cut
 
 
 def test_a_crash_is_told_by_its_signal() -> None:
@@ -212,8 +222,11 @@ except OSError:
 
 @pytest.mark.parametrize(
     "name",
-    ["", "/etc/x", "../x", "a/../../x", "./x", "a//b", ".", "x\0", "a\\b", "a" * 201, "é" * 150]
-    + ["/".join("abcdefghi"), "main.py", "main.py/x", "taken.txt", "taken.txt/x"],
+    [
+        *("", "/etc/x", "../x", "a/../../x", "./x", "a//b", ".", "x\0", "a\\b"),
+        *("a" * 201, "é" * 150, "/".join("abcdefghi")),
+        *("main.py", "main.py/x", "taken.txt", "taken.txt/x"),
+    ],
 )
 def test_a_bad_name_of_an_input_file_is_refused(name: str) -> None:
     """A name that leads out of the folder, or is taken, is misuse and raises."""
@@ -244,7 +257,7 @@ def test_code_that_cannot_be_run_is_refused() -> None:
 def test_a_missing_interpreter_is_an_error_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that cannot be started is not the code's fault, and raises."""
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    with pytest.raises(Exception, match="/nowhere/python.*could not be started"):
+    with pytest.raises(Exception, match=r"/nowhere/python.*could not be started"):
         run("")
 
 
