@@ -8,6 +8,9 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from typing import Protocol, cast
 
+import docx
+import pypdf
+
 
 class _Sheet(Protocol):
     title: str
@@ -58,6 +61,16 @@ def with_entry(archive: bytes, name: str, content: bytes) -> bytes:
     return written.getvalue()
 
 
+def make_docx(heading: str, text: str) -> bytes:
+    """Return a report with one paragraph under one heading."""
+    document = docx.Document()
+    document.add_heading(heading, 1)
+    document.add_paragraph(text)
+    saved = io.BytesIO()
+    document.save(saved)
+    return saved.getvalue()
+
+
 def make_pdf(pages: Sequence[str], *, copies: int = 1) -> bytes:
     """Return a PDF with one line of text on each page, all of it *copies* times."""
     objects: list[bytes] = [b"<< /Type /Catalog /Pages 2 0 R >>", b""]
@@ -92,8 +105,6 @@ def make_pdf(pages: Sequence[str], *, copies: int = 1) -> bytes:
 
 def encrypt_pdf(document: bytes, password: str) -> bytes:
     """Return *document* encrypted, with *password* needed to open it."""
-    import pypdf
-
     writer = pypdf.PdfWriter(clone_from=io.BytesIO(document))
     writer.encrypt(password, owner_password="owner", algorithm="RC4-128")  # noqa: S106
     written = io.BytesIO()
