@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from threadbus.bus.ports import ObjectPort
+from threadbus.bus.ports import Backend
 from threadbus.bus.settings import BusSettings
 from threadbus.bus.store_errors import (
     ArtifactCorruptError,
@@ -41,8 +41,8 @@ _CANNOT_TRAVEL: Final = re.compile("[\x00\ud800-\udfff]")
 class Artifacts:
     """The object store as parts of events."""
 
-    def __init__(self, objects: ObjectPort, settings: BusSettings) -> None:
-        self._objects = objects
+    def __init__(self, backend: Backend, settings: BusSettings) -> None:
+        self._backend = backend
         self._inline = settings.part_max_bytes
         self._limit = settings.artifact_max_bytes
 
@@ -70,8 +70,8 @@ class Artifacts:
         if len(content) > self._limit:
             raise ArtifactTooLargeError(len(content), self._limit)
         digest = await _sha256(content)
-        if not await self._objects.exists(digest):
-            await self._objects.put(digest, content)
+        if not await self._backend.objects.exists(digest):
+            await self._backend.objects.put(digest, content)
         return ReferencePart(
             sha256=digest, size=len(content), name=name, media_type=media_type, of=of
         )
@@ -91,7 +91,7 @@ class Artifacts:
         found = ""
         # Read twice before it is called corrupt: somebody may just have put it a second time.
         for _ in range(2):
-            content = await self._objects.get(reference.sha256, self._limit)
+            content = await self._backend.objects.get(reference.sha256, self._limit)
             if content is None:
                 raise ArtifactNotFoundError(reference.sha256)
             found = await _sha256(content)

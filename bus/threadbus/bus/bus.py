@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 from typing import Any, Final, TypeAlias
@@ -11,6 +11,7 @@ import msgspec
 
 from threadbus.bus._nats.backend import open_backend
 from threadbus.bus.artifacts import Artifacts
+from threadbus.bus.connection import opened
 from threadbus.bus.following import Entry
 from threadbus.bus.inbox import Inbox, open_inbox
 from threadbus.bus.log import Appended, EventLog
@@ -65,7 +66,7 @@ class Bus:
             name,
             self._log,
             registry or Registry(backend, settings),
-            Artifacts(backend.objects, settings),
+            Artifacts(backend, settings),
         )
         self.settings = settings
         self.name = name
@@ -258,7 +259,7 @@ class Bus:
         Cancellation: the message may stay posted.
         """
         name = parse_agent_name(to)
-        known_to = (await self._log.thread(task, thread)).known_to
+        known_to = self._log.known_to(task, thread)
         async with self.waits.following(task, thread, known_to, new=True) as entries:
             sent = await self.send(
                 task,
@@ -282,7 +283,7 @@ class Bus:
 
     async def read(
         self, task: TaskId, thread: ThreadId | None = None, after: int = 0
-    ) -> AsyncIterator[Entry]:
+    ) -> AsyncGenerator[Entry]:
         """Read a super-task, or one thread of it, in log order, to its end.
 
         Args:
@@ -303,7 +304,7 @@ class Bus:
 
     async def follow(
         self, task: TaskId, thread: ThreadId | None = None, after: int = 0
-    ) -> AsyncIterator[Entry]:
+    ) -> AsyncGenerator[Entry]:
         """Read as :meth:`read` does and go on live, without a gap or a duplicate.
 
         Cancellation: safe; go on later with the last sequence seen.
@@ -393,5 +394,6 @@ async def connect(
     speaker = parse_agent_name(settings.name if name is None else name)
     async with open_backend(settings, speaker) as backend:
         await backend.ensure()
-        yield Bus(backend, settings, speaker)
-        await backend.drain(settings.drain_timeout)
+        with opened(backend) as connection:
+            yield Bus(connection, settings, speaker)
+            await backend.drain(settings.drain_timeout)

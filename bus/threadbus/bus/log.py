@@ -76,6 +76,7 @@ class EventLog:
         self._backend = backend
         self._timeout = settings.append_timeout
         self._threads: OrderedDict[tuple[TaskId, ThreadId], ThreadState] = OrderedDict()
+        self._known_to: dict[tuple[TaskId, ThreadId], int] = {}
         self.rejected = 0
         """How many messages that are no events were met on this connection."""
 
@@ -139,7 +140,8 @@ class EventLog:
             if not position.duplicate:
                 if event.event_class is EventClass.CTL:
                     state.apply(position.seq, event)
-                state.known_to = max(state.known_to, position.seq)
+                if (event.task, event.thread) in self._threads:
+                    self._known_to[event.task, event.thread] = position.seq
             return Appended(position.seq, event, position.duplicate)
         raise ConflictError(event.subject, _ATTEMPTS, state.last_ctl_seq)
 
@@ -224,8 +226,13 @@ class EventLog:
     def _remember(self, state: ThreadState) -> ThreadState:
         self._threads[state.task, state.thread] = state
         if len(self._threads) > _CACHED_THREADS:
-            self._threads.popitem(last=False)
+            oldest, _ = self._threads.popitem(last=False)
+            self._known_to.pop(oldest, None)
         return state
+
+    def known_to(self, task: TaskId, thread: ThreadId) -> int:
+        """Return a sequence up to which nothing of a thread's control events was missed."""
+        return self._known_to.get((task, thread), 0)
 
     async def existing_thread(self, task: TaskId, thread: ThreadId) -> ThreadState:
         """Return a thread as the log has it now.
@@ -251,7 +258,7 @@ class EventLog:
         """Return a thread as it was at a sequence, as a state of the caller's own."""
         if seq > 0:
             known = self._threads.get((task, thread))
-            if known is not None and known.last_ctl_seq <= seq <= known.known_to:
+            if known is not None and known.last_ctl_seq <= seq <= self.known_to(task, thread):
                 return known.copy()
         state = ThreadState(task=task, thread=thread)
         if seq > 0:
@@ -284,9 +291,10 @@ class EventLog:
         if isinstance(event.data, TaskOpened | ThreadOpened):
             key = (event.task, event.thread)
             if key not in self._threads:
-                state = ThreadState(task=event.task, thread=event.thread, known_to=recorded.seq)
+                state = ThreadState(task=event.task, thread=event.thread)
                 state.apply(recorded.seq, event)
                 self._remember(state)
+                self._known_to[key] = recorded.seq
 
     async def threads(self, task: TaskId) -> Sequence[ThreadState]:
         """Read the state of every thread of a super-task."""

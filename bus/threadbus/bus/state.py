@@ -60,10 +60,8 @@ class ThreadState(msgspec.Struct, kw_only=True):
     max_turns: int | None = None
     last_ctl_seq: int = 0
     """The sequence of the last control event: what the guard compares with."""
-    known_to: int = 0
-    """The log has no other control event up to here; may be before the last one."""
     ignored: int = 0
-    """Events from outside the thread, which do not count."""
+    """Control events from outside the thread, which do not count."""
     control_seqs: dict[EventId, int] = {}
     """Where each control event is; an id that comes again is passed over."""
 
@@ -164,6 +162,8 @@ class TaskState(msgspec.Struct, kw_only=True):
     threads: dict[ThreadId, ThreadState] = {}
     last_seq: int = 0
     events: int = 0
+    ignored: int = 0
+    """Events, other than control events, from outside their thread, which do not count."""
     seen: set[EventId] = set()
 
     @property
@@ -210,7 +210,7 @@ class TaskState(msgspec.Struct, kw_only=True):
             inside = inside or event.sender in thread.removed
         if not inside:
             # What a stranger says past the guard does not count, nor what it says that it used.
-            thread.ignored += 1
+            self.ignored += 1
             return
         match event.data:
             case ModelCalled() as data:

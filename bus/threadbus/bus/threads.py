@@ -204,7 +204,7 @@ class Threads:
 
         Cancellation: safe.
         """
-        return await self._speaker.log.existing_thread(task, thread)
+        return (await self._speaker.log.existing_thread(task, thread)).copy()
 
     async def list(self, task: TaskId) -> Sequence[ThreadState]:
         """Return every thread of a super-task, the main one first.

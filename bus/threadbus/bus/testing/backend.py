@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Final
 
 from threadbus.bus.bus import Bus
+from threadbus.bus.connection import opened
 from threadbus.bus.errors import AppendError, StorageFullError
 from threadbus.bus.ports import ServerFacts
 from threadbus.bus.settings import BusSettings
@@ -93,30 +94,6 @@ class InMemoryBackend:
     async def drain(self, deadline: timedelta) -> None:
         """Nothing is outstanding: an append is stored when it is sent."""
 
-    @asynccontextmanager
-    async def connected(self) -> AsyncGenerator[InMemoryConnection]:
-        """Give a connection of one process; it is closed when the context ends."""
-        connection = InMemoryConnection(self, MemoryLog(self._store, self._max_payload))
-        try:
-            yield connection
-        finally:
-            connection.log.close()
-
-
-class InMemoryConnection:
-    """One process's way to a backend, which others may share."""
-
-    def __init__(self, backend: InMemoryBackend, log: MemoryLog) -> None:
-        self.log = log
-        self.inboxes = backend.inboxes
-        self.agents = backend.agents
-        self.presence = backend.presence
-        self.objects = backend.objects
-        self.live = backend.live
-        self.ensure = backend.ensure
-        self.facts = backend.facts
-        self.drain = backend.drain
-
 
 @asynccontextmanager
 async def connect_in_memory(
@@ -140,5 +117,5 @@ async def connect_in_memory(
         InvalidNameError: the name is outside the grammar.
     """
     speaker = parse_agent_name(name)
-    async with (backend or InMemoryBackend()).connected() as connection:
+    with opened(backend or InMemoryBackend()) as connection:
         yield Bus(connection, settings or BusSettings(), speaker)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import structlog
 
-from threadbus.bus.errors import ClosedError, PayloadTooLargeError
+from threadbus.bus.errors import PayloadTooLargeError
 from threadbus.bus.ports import (
     Guard,
     GuardFailedError,
@@ -175,21 +175,12 @@ def _task_of(subject: str) -> str:
 
 
 class MemoryLog:
-    """The log as one connection sees it."""
+    """The log as a backend has it."""
 
     def __init__(self, store: LogStore, max_payload: int) -> None:
         self._store = store
-        self._closed = False
         self.max_payload = max_payload
         self.tail_is_whole = True
-
-    def close(self) -> None:
-        """Refuse everything from now on, as a connection that was closed does."""
-        self._closed = True
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise ClosedError
 
     async def append(
         self,
@@ -202,7 +193,6 @@ class MemoryLog:
         timeout: timedelta,
     ) -> asyncio.Future[Position]:
         """Send a message and return a future of where it landed (see :class:`LogPort`)."""
-        self._check_open()
         size = _wire_size(body, msg_id, guard, headers)
         if size > self.max_payload:
             raise PayloadTooLargeError(size, self.max_payload)
@@ -222,7 +212,6 @@ class MemoryLog:
     ) -> AsyncIterator[list[StoredMessage]]:
         """Read up to *limit* messages that match, later than *after*, in batches."""
         while limit > 0:
-            self._check_open()
             await asyncio.sleep(0)
             batch = self._store.batch(subject, after, min(_BATCH, limit))
             if not batch:
@@ -233,12 +222,10 @@ class MemoryLog:
 
     async def last_seq(self) -> int:
         """Return the last sequence of the log."""
-        self._check_open()
         return self._store.last_seq
 
     async def last_per_subject(self, subject: str, limit: int) -> list[StoredMessage]:
         """Return the last message of each subject that matches, oldest first."""
-        self._check_open()
         return self._store.last_messages(subject)[:limit]
 
     @asynccontextmanager
@@ -249,7 +236,6 @@ class MemoryLog:
         on_loss: LossHandler,
     ) -> AsyncGenerator[None]:
         """Call *handler* with each matching message once it is stored."""
-        self._check_open()
         async with self._store.tail(subject, handler):
             yield
 
