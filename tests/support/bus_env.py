@@ -17,12 +17,18 @@ from threadbus.bus._nats.backend import open_backend
 from threadbus.bus.ports import Backend
 from threadbus.bus.testing import InMemoryBackend, connect_in_memory
 from threadbus.schemas import (
+    MAIN_THREAD,
     AgentCard,
+    AgentName,
+    AnyData,
     Event,
+    EventId,
     Parts,
     Recorded,
     TaskId,
     ThreadId,
+    encode_event,
+    make_event,
     new_event_id,
     text_of,
 )
@@ -198,3 +204,13 @@ def text(event: Event) -> str:
     """Return the text of an event."""
     parts: Parts = getattr(event.data, "parts", ())
     return text_of(parts)
+
+
+async def forge(
+    backend: Backend, task: TaskId, data: AnyData, *, cause: EventId | None = None
+) -> None:
+    """Put an event of a stranger into the log, past every bus."""
+    event = make_event(
+        data, task=task, thread=MAIN_THREAD, sender=AgentName("stranger"), cause=cause
+    )
+    await write_raw(backend, event.subject, encode_event(event))
