@@ -31,16 +31,8 @@ from threadbus.agents.model import (
 )
 from threadbus.schemas import ModelCalled, TextPart
 
-pytestmark = pytest.mark.anyio
-
 HELLO = [ChatMessage.user("Hello there")]
 WHOLE = http_response(b'{"choices":[{"message":{"content":"ok"},"finish_reason":"stop"}]}')
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    """Run async tests on asyncio."""
-    return "asyncio"
 
 
 async def test_a_completion_has_text_usage_and_who_answered() -> None:

@@ -17,16 +17,8 @@ from tests.support.model_servers import ignore, settings_for
 from threadbus.agents.model import ChatMessage, Model, Tool, ToolSpec, run_tools
 from threadbus.agents.model.messages import JsonObject
 
-pytestmark = pytest.mark.anyio
-
 DOCUMENT = Path(__file__).parents[2] / "docs" / "playbooks.md"
 COMMAND = [sys.executable, "-m", "threadbus.agents.model.playbook"]
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    """Run async tests on asyncio."""
-    return "asyncio"
 
 
 @pytest.fixture

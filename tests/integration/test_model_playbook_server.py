@@ -16,8 +16,6 @@ from threadbus.agents.model import ChatMessage, Model
 from threadbus.agents.model.playbook import PlaybookServer, parse_playbook
 from threadbus.agents.model.playbook.connection import MAX_BODY_BYTES
 
-pytestmark = pytest.mark.anyio
-
 HELLO = '[[play]]\ntext = "Hello, {{ user }}."'
 ASK = b'{"model":"m","messages":[{"role":"user","content":"Ada"}]}'
 SLOW = """
@@ -29,12 +27,6 @@ SLOW = """
     [[play]]
     text = "quick"
 """
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    """Run async tests on asyncio."""
-    return "asyncio"
 
 
 @asynccontextmanager

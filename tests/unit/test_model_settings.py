@@ -150,18 +150,11 @@ def test_settings_made_by_hand_are_checked_too(bad: dict[str, object]) -> None:
         msgspec.structs.replace(ModelSettings(), **bad)
 
 
-@pytest.mark.anyio
 async def test_without_a_key_and_a_server_the_error_says_what_to_set() -> None:
     """Before anything is sent."""
     with pytest.raises(InvalidSettingError, match=r"OPENAI_API_KEY.*OPENAI_BASE_URL"):
         async with Model(ModelSettings(model="small")):
             pass
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    """Run async tests on asyncio."""
-    return "asyncio"
 
 
 def test_a_budget_counts_from_what_the_log_has() -> None:

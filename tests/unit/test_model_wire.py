@@ -15,14 +15,6 @@ from threadbus.agents.model.request import MAX_TOOLS, request_body
 from threadbus.agents.model.wire import TransientError, decode_answer, server_sent_events
 from threadbus.schemas import InvalidTextError, LimitExceededError
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    """Run async tests on asyncio."""
-    return "asyncio"
-
 
 def assembled(*answers: object, max_chars: int = 1_000, max_tool_calls: int = 8) -> Completion:
     assembler = Assembler("host", max_chars, max_tool_calls)
