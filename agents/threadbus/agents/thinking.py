@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import structlog
 
 from threadbus.agents.errors import NoModelError
 from threadbus.agents.model import (
@@ -16,8 +20,21 @@ from threadbus.agents.model import (
     ToolSpec,
     run_tools,
 )
-from threadbus.bus import Bus
-from threadbus.schemas import AnyData, ContextUsed, Event, Parts
+from threadbus.bus import Bus, PayloadTooLargeError
+from threadbus.schemas import (
+    AnyData,
+    ContextUsed,
+    Event,
+    ModelCalled,
+    Parts,
+    SchemaError,
+    ToolCalled,
+    ToolReturned,
+    as_parts,
+    clean_text,
+)
+
+_log: Any = structlog.get_logger("threadbus.agents")
 
 
 class Thinking:
@@ -53,6 +70,7 @@ class Thinking:
                 messages,
                 tools=tools,
                 on_delta=self._show if live else None,
+                on_restart=self._show_restart if live else None,
                 on_call=self._pending.append,
                 budget=budget,
             )
@@ -93,6 +111,7 @@ class Thinking:
                 concurrency=concurrency,
                 budget=budget,
                 on_delta=self._show if live else None,
+                on_restart=self._show_restart if live else None,
                 on_call=self._pending.append,
                 on_tool_called=self._pending.append,
                 on_tool_returned=self._pending.append,
@@ -127,11 +146,34 @@ class Thinking:
             self._event.task, self._event.thread, {"kind": "delta", "text": text}
         )
 
+    async def _show_restart(self) -> None:
+        """Tell watchers that what they saw of this answer is void: another attempt begins."""
+        await self._bus.publish_live(self._event.task, self._event.thread, {"kind": "restart"})
+
     async def _record(self) -> None:
         while self._pending:
-            await self._bus.observe(
-                self._pending.pop(0),
-                task=self._event.task,
-                thread=self._event.thread,
-                cause=self._event.id,
-            )
+            data = self._pending.pop(0)
+            try:
+                await self._observe(data)
+            except (SchemaError, PayloadTooLargeError) as error:
+                # What was seen must not stop what is done: record it without what is too much.
+                _log.warning("recorded in part", type=data.TYPE, reason=str(error))
+                await self._observe(_without_content(data, str(error)))
+
+    async def _observe(self, data: AnyData) -> None:
+        await self._bus.observe(
+            data, task=self._event.task, thread=self._event.thread, cause=self._event.id
+        )
+
+
+def _without_content(data: AnyData, reason: str) -> AnyData:
+    left_out = clean_text(f"left out: {reason}", 500)
+    match data:
+        case ToolCalled():
+            return msgspec.structs.replace(data, arguments=left_out)
+        case ToolReturned():
+            return msgspec.structs.replace(data, parts=as_parts(left_out))
+        case ModelCalled():
+            return msgspec.structs.replace(data, output=as_parts(left_out))
+        case _:
+            return data

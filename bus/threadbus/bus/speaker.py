@@ -17,6 +17,7 @@ from threadbus.schemas import (
     AnyData,
     ArtifactAdded,
     EventId,
+    ModelCalled,
     Part,
     TaskId,
     ThreadId,
@@ -82,7 +83,7 @@ class Speaker:
     ) -> EventId:
         """Send an observation without waiting for its acknowledgement; return its id."""
         event = make_event(
-            data,
+            await self._offload(data),
             task=task,
             thread=thread,
             sender=self.name,
@@ -97,10 +98,12 @@ class Speaker:
         if isinstance(data, ArtifactAdded):
             (part,) = await self.artifacts.offload((data.part,))
             return data if part is data.part else msgspec.structs.replace(data, part=part)
-        parts: tuple[Part, ...] = getattr(data, "parts", ())
+        # What a model said is its output; everything else that has content has parts.
+        name = "output" if isinstance(data, ModelCalled) else "parts"
+        parts: tuple[Part, ...] = getattr(data, name, ())
         if not parts:
             return data
         kept = await self.artifacts.offload(parts)
         if all(new is old for new, old in zip(kept, parts, strict=True)):
             return data
-        return msgspec.structs.replace(data, parts=kept)
+        return msgspec.structs.replace(data, **{name: kept})

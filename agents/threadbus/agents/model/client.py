@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
+import msgspec
+
 from threadbus.agents.model.budget import TokenBudget
 from threadbus.agents.model.call import Call, OnDelta, OnRestart
 from threadbus.agents.model.messages import ChatMessage, Completion, JsonObject, ToolSpec
@@ -116,10 +118,18 @@ class Model:
             if record is not None:
                 record(call.failure(error))
             raise
+        called = call.success(completion)
+        if not completion.usage.reported:
+            called = msgspec.structs.replace(
+                called,
+                input_tokens=_estimate(messages),
+                output_tokens=_estimate([completion.message]),
+                estimated=True,
+            )
         if budget is not None:
-            budget.add(_tokens(messages, completion))
+            budget.add(called.input_tokens + called.output_tokens)
         if record is not None:
-            record(call.success(completion))
+            record(called)
         return completion
 
     def _bounds(self, budget: TokenBudget | None) -> JsonObject:
@@ -132,11 +142,9 @@ class Model:
         return {"max_completion_tokens" if self._settings.is_openai else "max_tokens": limit}
 
 
-def _tokens(messages: Sequence[ChatMessage], completion: Completion) -> int:
-    if completion.usage.reported:
-        return completion.usage.total
+def _estimate(messages: Sequence[ChatMessage]) -> int:
     chars = sum(
         len(message.text) + sum(len(call.raw_arguments) for call in message.tool_calls)
-        for message in (*messages, completion.message)
+        for message in messages
     )
     return -(-chars // _CHARS_PER_TOKEN)

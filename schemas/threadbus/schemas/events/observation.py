@@ -94,6 +94,8 @@ class ModelCalled(EventData, frozen=True, kw_only=True):
     input_tokens: Count = 0
     output_tokens: Count = 0
     cached_tokens: Count = 0
+    estimated: bool = False
+    """The server reported no usage: a token is counted for every four characters."""
     finish_reason: Word = ""
     streamed: bool = False
     first_token_ns: DurationNs | None = None
