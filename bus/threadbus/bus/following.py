@@ -30,8 +30,8 @@ def decode_entry(message: StoredMessage) -> Entry:
     try:
         event = decode_recorded_event(message.subject, message.body)
     except SchemaError as error:
-        return Rejected(message.seq, message.subject, str(error))
-    return Recorded(message.seq, event, message.stored_at)
+        return Rejected(message.seq, message.subject, str(error), message.stored_at, message.body)
+    return Recorded(message.seq, event, message.stored_at, message.body)
 
 
 class Follower:

@@ -89,6 +89,8 @@ class Recorded(msgspec.Struct, frozen=True):
     event: Event
     stored_at: int = 0
     """When the server stored it, in nanoseconds since the epoch (the server's clock)."""
+    body: bytes = b""
+    """The event verbatim, as it is stored; empty where it was not read from a log."""
 
 
 class Rejected(msgspec.Struct, frozen=True):
@@ -97,3 +99,7 @@ class Rejected(msgspec.Struct, frozen=True):
     seq: int
     subject: str
     reason: str
+    stored_at: int = 0
+    """When the server stored it, in nanoseconds since the epoch (the server's clock)."""
+    body: bytes = b""
+    """The bytes verbatim; empty where they are not kept."""
