@@ -1,3 +1,79 @@
-"""What happened, from the log alone: the command ``busreplay``."""
+"""The past of a run, from the log alone: sources, the fold into a story, and how it is shown.
 
-__all__: list[str] = []
+:func:`fold` turns the entries of a log into a :class:`Timeline`; a :class:`Source` says where they
+come from. This folder never imports agents or gateways.
+"""
+
+from threadbus.replay.errors import (
+    AmbiguousTaskError,
+    ExportFileError,
+    ReplayError,
+    TaskLookupError,
+    UnknownFilterError,
+    UnknownTaskError,
+)
+from threadbus.replay.export import FileSource, export_line, parse_line
+from threadbus.replay.lookup import find_task
+from threadbus.replay.selection import Selection
+from threadbus.replay.show import Format, Request, show
+from threadbus.replay.source import BusSource, LogItem, Source, TaskLine
+from threadbus.replay.story import (
+    AgentTotals,
+    Answer,
+    Artifact,
+    Assignment,
+    FailureStep,
+    Fault,
+    InputRequest,
+    ModelStep,
+    Proposal,
+    SaidStep,
+    ThreadStory,
+    Timeline,
+    ToolStep,
+    Totals,
+    Turn,
+    TurnOutcome,
+    Unreadable,
+)
+from threadbus.replay.timeline import TimelineFold, fold
+
+__all__ = [
+    "AgentTotals",
+    "AmbiguousTaskError",
+    "Answer",
+    "Artifact",
+    "Assignment",
+    "BusSource",
+    "ExportFileError",
+    "FailureStep",
+    "Fault",
+    "FileSource",
+    "Format",
+    "InputRequest",
+    "LogItem",
+    "ModelStep",
+    "Proposal",
+    "ReplayError",
+    "Request",
+    "SaidStep",
+    "Selection",
+    "Source",
+    "TaskLine",
+    "TaskLookupError",
+    "ThreadStory",
+    "Timeline",
+    "TimelineFold",
+    "ToolStep",
+    "Totals",
+    "Turn",
+    "TurnOutcome",
+    "UnknownFilterError",
+    "UnknownTaskError",
+    "Unreadable",
+    "export_line",
+    "find_task",
+    "fold",
+    "parse_line",
+    "show",
+]

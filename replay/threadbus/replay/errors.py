@@ -1,0 +1,85 @@
+"""What can go wrong while a past run is read.
+
+    ThreadbusError                      the root of every error of this project
+    └── ReplayError                     a run cannot be shown
+        ├── TaskLookupError             the id does not name exactly one super-task
+        │   ├── UnknownTaskError        no super-task has it
+        │   └── AmbiguousTaskError      several have this prefix
+        ├── UnknownFilterError          --thread or --agent names nothing in the run
+        └── ExportFileError             an exported file cannot be opened or read
+
+A line of the log that cannot be read is no error: it is reported as part of the run.
+"""
+
+from __future__ import annotations
+
+from threadbus.schemas import ThreadbusError, shorten
+
+
+class ReplayError(ThreadbusError):
+    """A run cannot be shown."""
+
+
+class TaskLookupError(ReplayError):
+    """An id does not name exactly one super-task."""
+
+
+class UnknownTaskError(TaskLookupError):
+    """No super-task has this id, or an id that starts with it."""
+
+    def __init__(self, wanted: str, where: str, near: tuple[str, ...] = ()) -> None:
+        super().__init__(wanted, where, near)
+        self.wanted = wanted
+        self.where = where
+        self.near = near
+        """Lines for a person: ids that look alike, or the newest ones."""
+
+    def __str__(self) -> str:
+        message = f"no super-task {shorten(self.wanted)!r} in {shorten(self.where, 200)}"
+        if not self.near:
+            return f"{message}, which holds none at all; `bus ask` starts one"
+        return "\n  ".join((f"{message}; nearest and newest are", *self.near))
+
+
+class AmbiguousTaskError(TaskLookupError):
+    """Several super-tasks have ids that start with this prefix."""
+
+    def __init__(self, wanted: str, candidates: tuple[str, ...]) -> None:
+        super().__init__(wanted, candidates)
+        self.wanted = wanted
+        self.candidates = candidates
+        """Lines for a person: the first of them."""
+
+    def __str__(self) -> str:
+        which = f"starts with {shorten(self.wanted)!r}" if self.wanted else "is there"
+        message = f"more than one super-task {which}; give more of the id"
+        return "\n  ".join((message, *self.candidates))
+
+
+class UnknownFilterError(ReplayError):
+    """A filter names a thread or an agent that the run does not have."""
+
+    def __init__(self, what: str, wanted: str, known: tuple[str, ...]) -> None:
+        super().__init__(what, wanted, known)
+        self.what = what
+        self.wanted = wanted
+        self.known = known
+
+    def __str__(self) -> str:
+        known = ", ".join(self.known) or "none"
+        return f"no {self.what} {shorten(self.wanted)!r} in this run; it has {known}"
+
+
+class ExportFileError(ReplayError):
+    """An exported file cannot be opened or read."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path, reason)
+        self.path = path
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f"cannot read {shorten(self.path, 200)!r}: {self.reason}; "
+            "`busreplay TASK --format jsonl > run.jsonl` makes such a file"
+        )

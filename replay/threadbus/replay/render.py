@@ -1,0 +1,291 @@
+"""The tree: a run as lines for a person, from a finished or a partial timeline."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Final
+
+from threadbus.replay.layout import Row, write_row
+from threadbus.replay.paint import Painter, Span, agent_style
+from threadbus.replay.story import (
+    AnyStep,
+    Entry,
+    ModelStep,
+    ThreadStory,
+    Timeline,
+    Turn,
+    TurnOutcome,
+)
+from threadbus.replay.text import duration, first_line, moment, offset, plural
+from threadbus.replay.words import names, thread_name, tokens, words_of
+from threadbus.schemas import MAIN_THREAD, AgentName, ThreadId
+
+MAX_DEPTH: Final = 5
+"""Levels of threads in threads that are drawn inside one another; deeper ones stand beside."""
+
+_STATUS_STYLES: Final = {
+    "completed": "good",
+    "failed": "bad",
+    "cancelled": "bad",
+    "input_required": "warn",
+    "paused": "warn",
+}
+
+
+class TreeRenderer:
+    """Writes a timeline as a tree.
+
+    Args:
+        painter: where the lines go.
+        timeline: the run.
+        now: nanoseconds since the epoch, for the age of what is open; the last event's time when
+            absent.
+        shows_asked: whether a turn repeats what its agent was asked, for a tree that leaves out
+            who asked.
+    """
+
+    def __init__(
+        self,
+        painter: Painter,
+        timeline: Timeline,
+        now: int | None = None,
+        *,
+        shows_asked: bool = False,
+    ) -> None:
+        self._painter = painter
+        self._shows_asked = shows_asked
+        self._timeline = timeline
+        self._now = max(now or 0, timeline.last_at)
+        self._start = timeline.opened_at or timeline.first_at
+        self._styles = {name: agent_style(i) for i, name in enumerate(timeline.agents)}
+
+    def opening(self) -> None:
+        """Write what the first event says: title, id, who opened it and when."""
+        timeline, painter = self._timeline, self._painter
+        title = painter.clean(timeline.title) or "(no title: the opening is not in this log)"
+        for line in painter.wrap(title, painter.width or 0):
+            painter.line([Span(line, "bold")])
+        painter.line([Span("task ", "dim"), Span(timeline.task or "unknown")])
+        who = f"opened by {timeline.opened_by}, " if timeline.opened_by else "first seen "
+        painter.line([Span(f"{who}{moment(self._start)}", "dim")])
+
+    def overview(self) -> None:
+        """Write how the whole run went, in one paragraph."""
+        timeline, totals = self._timeline, self._timeline.totals
+        state = timeline.status.replace("_", " ")
+        if timeline.closed_at is not None:
+            state = f"{state} after {duration(timeline.duration_ns)}"
+        else:
+            state = f"{state} for {duration(self._now - self._start)}"
+        agents = timeline.working_agents()
+        turns = sum(agent.turns for agent in agents)
+        facts = [
+            Span(state, _STATUS_STYLES.get(timeline.status, "plain")),
+            Span(f"{plural(len(agents), 'agent')}, {plural(turns, 'turn')}"),
+        ]
+        if totals.model_calls:
+            facts.append(Span(plural(totals.model_calls, "model call")))
+            facts.append(Span(f"tokens {tokens(totals.input_tokens, totals.output_tokens)}"))
+        if totals.tool_calls:
+            facts.append(Span(plural(totals.tool_calls, "tool call")))
+        facts.append(Span(plural(totals.events, "event")))
+        self._paragraph(facts)
+        if totals.playbook_calls:
+            which = "every model call"
+            if totals.playbook_calls < totals.model_calls:
+                which = f"{totals.playbook_calls:,} of {totals.model_calls:,} model calls"
+            self._note(f"answered by a playbook, not by a model: {which}")
+        if not timeline.is_complete:
+            self._note(f"only the first {plural(totals.events, 'event')} were read (--limit)")
+
+    def tree(self) -> None:
+        """Write the threads with their turns."""
+        children = _thread_tree(self._timeline)
+        for root in children.get(None, ()):
+            self._painter.line()
+            write_row(self._painter, "", "", "", self._thread_row(self._timeline.threads[root]))
+            self._branch(root, "", children)
+
+    def _branch(
+        self, thread: ThreadId, prefix: str, children: dict[ThreadId | None, list[ThreadId]]
+    ) -> None:
+        story = self._timeline.threads[thread]
+        entries = [entry for entry in story.entries if self._is_shown(entry)]
+        below = children.get(thread, [])
+        last = len(entries) + len(below) - 1
+        for index, entry in enumerate(entries):
+            self._entry(entry, prefix, is_last=index == last)
+        for index, child in enumerate(below, len(entries)):
+            corner, bar = _branches(is_last=index == last)
+            nested = self._timeline.threads[child]
+            hanging = prefix + bar + ("│ " if nested.entries or child in children else "  ")
+            row = self._thread_row(nested)
+            write_row(self._painter, self._time(nested.opened_at), prefix + corner, hanging, row)
+            self._branch(child, prefix + bar, children)
+
+    def _entry(self, entry: Entry, prefix: str, *, is_last: bool) -> None:
+        corner, bar = _branches(is_last=is_last)
+        first, rest = prefix + corner, prefix + bar
+        if not isinstance(entry, Turn):
+            row = self._step_row(entry, entry.agent)
+            write_row(self._painter, self._time(entry.at), first, rest, row)
+            return
+        hanging = rest + ("│ " if entry.steps else "  ")
+        write_row(self._painter, self._time(entry.asked_at), first, hanging, self._turn_row(entry))
+        groups = [list(group) for _, group in groupby(entry.steps, lambda step: step.thread)]
+        for number, group in enumerate(groups, 1):
+            if group[0].thread == entry.thread:
+                rows = [self._step_row(step) for step in group]
+            else:
+                rows = [self._elsewhere_row(group)]
+            for step, row in zip(group, rows, strict=False):
+                is_last = number == len(groups) and row is rows[-1]
+                corner, bar = _branches(is_last=is_last)
+                at = step.at - (step.duration_ns if isinstance(step, ModelStep) else 0)
+                write_row(self._painter, self._time(at), rest + corner, rest + bar, row)
+
+    def _is_shown(self, entry: Entry) -> bool:
+        # A person who is told something has no turn to speak of until they answer.
+        return not isinstance(entry, Turn) or bool(
+            entry.steps or not self._timeline.is_outside(entry.agent)
+        )
+
+    def _thread_row(self, story: ThreadStory) -> Row:
+        head = [Span("thread ", "dim"), Span(self._painter.clean(story.thread), "bold")]
+        if story.title and story.thread != MAIN_THREAD:
+            head = [Span("thread ", "dim"), Span(self._painter.clean(story.title), "bold")]
+            head.append(Span(f" ({story.thread})", "dim"))
+        members = tuple(name for name, is_in in story.participants.items() if is_in)
+        facts = [Span(names(members), "dim")] if members else []
+        if story.opened_by is None:
+            facts.append(Span("its opening is not in this log", "warn"))
+        if story.outcome:
+            took = duration((story.closed_at or 0) - story.opened_at) if story.opened_at else ""
+            style = "bad" if story.outcome == "failed" else "dim"
+            facts.append(Span(f"{story.outcome} after {took}" if took else story.outcome, style))
+        summary = self._painter.clean(first_line(story.summary, 200))
+        return Row(head, facts, summary)
+
+    def _turn_row(self, turn: Turn) -> Row:
+        waker = turn.woken_by or "a mention that is not in this log"
+        head = [
+            Span(turn.agent, self._styles.get(turn.agent, "plain")),
+            Span(" ← ", "dim"),
+            Span(waker, self._styles.get(AgentName(waker), "dim")),
+        ]
+        facts: list[Span] = []
+        if turn.was_stored:
+            facts.append(Span("was not running when asked", "warn"))
+        if turn.queue_depth is not None:
+            busy = self._painter.clean(first_line(turn.busy_with, 80))
+            facts.append(Span(f"was busy with {busy}" if busy else "was busy", "warn"))
+        if turn.waited_ns is not None:
+            facts.append(Span(f"waited {duration(turn.waited_ns)}"))
+        if turn.worked_ns is not None:
+            facts.append(Span(f"worked {duration(turn.worked_ns)}"))
+        elif turn.outcome is TurnOutcome.REPLIED and turn.replied_at and turn.asked_at:
+            facts.append(Span(f"answered after {duration(turn.replied_at - turn.asked_at)}"))
+        if turn.attempt > 1:
+            facts.append(Span(f"attempt {turn.attempt:,}", "warn"))
+        facts.append(self._outcome(turn))
+        asked = first_line(turn.asked, 120) if self._shows_asked else ""
+        return Row(head, facts, self._painter.clean(asked))
+
+    def _outcome(self, turn: Turn) -> Span:
+        match turn.outcome:
+            case TurnOutcome.REPLIED:
+                return Span("✓ replied", "good")
+            case TurnOutcome.FINISHED:
+                return Span("✓ done", "good")
+            case TurnOutcome.FAILED:
+                return Span("✗ failed", "bad")
+            case TurnOutcome.DEAD_LETTERED:
+                return Span("✗ given up", "bad")
+            case TurnOutcome.OPEN:
+                return Span(self._age(turn), "warn")
+
+    def _age(self, turn: Turn) -> str:
+        since = turn.started_at or turn.asked_at
+        age = duration(self._now - since) if since else "an unknown time"
+        if turn.has_begun:
+            return f"has worked for {age}, not finished"
+        return f"no answer for {age}"
+
+    def _step_row(self, step: AnyStep, who: AgentName | None = None) -> Row:
+        words = words_of(step, self._timeline)
+        clean = self._painter.clean
+        head: list[Span] = []
+        if who is not None:
+            head += (Span(who, self._styles.get(who, "plain")), Span(" "))
+        head.append(Span(clean(words.verb), words.mood))
+        facts = [Span(clean(fact), "dim") for fact in words.facts]
+        is_bad = words.mood == "bad"
+        style = "bad" if is_bad else "plain"
+        return Row(head, facts, clean(words.text), words.lead, style, wraps=words.wraps or is_bad)
+
+    def _elsewhere_row(self, steps: list[AnyStep]) -> Row:
+        """Point to what the agent did in another thread, where it is shown in full."""
+        thread = steps[0].thread
+        where = self._painter.clean(first_line(thread_name(self._timeline, thread), 60))
+        return Row([Span(f"{plural(len(steps), 'step')} in thread ", "dim"), Span(where, "bold")])
+
+    def _time(self, at: int) -> str:
+        return offset(at - self._start) if at else ""
+
+    def _paragraph(self, facts: list[Span]) -> None:
+        """Write facts from the left edge on."""
+        painter = self._painter
+        line: list[Span] = []
+        used = 0
+        for fact in facts:
+            cells = painter.cells(fact.text) + 3
+            if line and painter.width is not None and used + cells > painter.width:
+                painter.line(line)
+                line, used = [], 0
+            if line:
+                line.append(Span(" · ", "dim"))
+            line.append(fact)
+            used += cells
+        painter.line(line)
+
+    def _note(self, text: str) -> None:
+        for line in self._painter.wrap(text, self._painter.width or 0):
+            self._painter.line([Span(line, "warn")])
+
+
+def _branches(*, is_last: bool) -> tuple[str, str]:
+    return ("└─ ", "   ") if is_last else ("├─ ", "│  ")
+
+
+def _thread_tree(timeline: Timeline) -> dict[ThreadId | None, list[ThreadId]]:
+    """Return the threads below each thread; below ``None`` those that stand by themselves.
+
+    Every thread comes up once, whatever the log claims of parents: unknown ones, circles, chains
+    of any length.
+    """
+    threads = timeline.threads
+    claimed: dict[ThreadId, list[ThreadId]] = {}
+    roots: list[ThreadId] = []
+    for name, story in threads.items():
+        if story.parent is None or story.parent not in threads or story.parent == name:
+            roots.append(name)
+        else:
+            claimed.setdefault(story.parent, []).append(name)
+    tree: dict[ThreadId | None, list[ThreadId]] = {None: []}
+    placed: dict[ThreadId, tuple[ThreadId | None, int]] = {}
+    for start in (*roots, *threads):
+        if start in placed:
+            continue
+        placed[start] = (None, 0)
+        tree[None].append(start)
+        queue = [start]
+        for parent in queue:
+            above, depth = placed[parent]
+            for child in claimed.get(parent, ()):
+                if child in placed:
+                    continue
+                is_deep = depth >= MAX_DEPTH
+                placed[child] = (above, depth) if is_deep else (parent, depth + 1)
+                tree.setdefault(placed[child][0], []).append(child)
+                queue.append(child)
+    return tree
