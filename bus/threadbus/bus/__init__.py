@@ -54,6 +54,9 @@ from threadbus.bus.outcomes import (
 )
 from threadbus.bus.ports import (
     ServerFacts,
+    StorageFacts,
+    StreamFacts,
+    WaitingMention,
 )
 from threadbus.bus.registry import (
     LivingAgent,
@@ -134,7 +137,9 @@ __all__ = [
     "ServerFacts",
     "ServerTooOldError",
     "SettingInfo",
+    "StorageFacts",
     "StorageFullError",
+    "StreamFacts",
     "StreamMismatchError",
     "TaskFailedError",
     "TaskNotFoundError",
@@ -148,6 +153,7 @@ __all__ = [
     "UnknownAgentError",
     "VoteResult",
     "WaitTimeoutError",
+    "WaitingMention",
     "Waits",
     "connect",
     "fold_task",

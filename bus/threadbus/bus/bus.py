@@ -16,7 +16,7 @@ from threadbus.bus.following import Entry
 from threadbus.bus.inbox import Inbox, open_inbox
 from threadbus.bus.log import Appended, EventLog
 from threadbus.bus.outcomes import Answer
-from threadbus.bus.ports import Backend, ServerFacts
+from threadbus.bus.ports import Backend, ServerFacts, StorageFacts, WaitingMention
 from threadbus.bus.registry import Registry
 from threadbus.bus.settings import BusSettings
 from threadbus.bus.speaker import Speaker
@@ -344,6 +344,16 @@ class Bus:
         """Return how many mentions wait for each agent."""
         return await self._backend.inboxes.pending(stream)
 
+    async def oldest_mention(
+        self, agent: str, stream: str = _DEFAULT_INBOX
+    ) -> WaitingMention | None:
+        """Return the mention that has waited longest for *agent*, or None where none does.
+
+        Raises:
+            ReadError: the server refused to tell.
+        """
+        return await self._backend.inboxes.oldest(parse_agent_name(agent), stream)
+
     # watching
 
     async def publish_live(self, task: TaskId, thread: ThreadId, data: Any) -> None:
@@ -371,10 +381,18 @@ class Bus:
         """Return what is known of the server."""
         return await self._backend.facts()
 
+    async def storage(self) -> StorageFacts:
+        """Return what is known of the streams: what they hold and whether they are as needed.
+
+        Raises:
+            ReadError: the server refused to tell.
+        """
+        return await self._backend.storage()
+
 
 @asynccontextmanager
 async def connect(
-    where: str | BusSettings | None = None, *, name: str | None = None
+    where: str | BusSettings | None = None, *, name: str | None = None, ensure: bool = True
 ) -> AsyncGenerator[Bus]:
     """Open a bus: ``async with connect("nats://127.0.0.1:4222", name="web") as bus``.
 
@@ -384,6 +402,7 @@ async def connect(
     Args:
         where: the URL, or all settings; ``BUS_…`` variables and the defaults when absent.
         name: who speaks; the one in the settings when absent.
+        ensure: make the streams that are missing; without it this only looks.
 
     Raises:
         ConnectError: on entering; the subclass says what is wrong with the server.
@@ -393,7 +412,8 @@ async def connect(
     settings = where if isinstance(where, BusSettings) else BusSettings.from_env(url=where)
     speaker = parse_agent_name(settings.name if name is None else name)
     async with open_backend(settings, speaker) as backend:
-        await backend.ensure()
+        if ensure:
+            await backend.ensure()
         with opened(backend) as connection:
             yield Bus(connection, settings, speaker)
             await backend.drain(settings.drain_timeout)

@@ -171,6 +171,10 @@ class InboxPort(Protocol):
         """Return how many mentions wait for each agent."""
         ...
 
+    async def oldest(self, agent: str, stream: str) -> WaitingMention | None:
+        """Return the mention that has waited longest for *agent*, or None where none does."""
+        ...
+
 
 class InboxPull(Protocol):
     """An attached inbox."""
@@ -253,6 +257,43 @@ class ServerFacts:
     name: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class StreamFacts:
+    """What is known of one of the streams that threadbus needs."""
+
+    name: str
+    exists: bool
+    messages: int = 0
+    bytes: int = 0
+    last_seq: int = 0
+    consumers: int = 0
+    copies: int = 1
+    """Servers that keep a copy."""
+    lag: int = 0
+    """Messages of the log that have not arrived here yet, for a stream that is filled from it."""
+    differences: tuple[str, ...] = ()
+    """What is not as threadbus needs it, in words; empty where all is well."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StorageFacts:
+    """What is known of everything that the server keeps, at one moment."""
+
+    streams: tuple[StreamFacts, ...]
+    server_time: int
+    """Nanoseconds since the epoch by the server's clock; 0 where it does not say."""
+
+
+class WaitingMention(NamedTuple):
+    """A mention that has not been settled yet."""
+
+    agent: str
+    subject: str
+    """The subject in the inbox: who is mentioned, in which task and thread, and by whom."""
+    stored_at: int
+    """Nanoseconds since the epoch when it was put into the inbox."""
+
+
 class Backend(Protocol):
     """Everything together, for as long as a connection lasts."""
 
@@ -292,6 +333,10 @@ class Backend(Protocol):
 
     async def facts(self) -> ServerFacts:
         """Return what is known of the server."""
+        ...
+
+    async def storage(self) -> StorageFacts:
+        """Return what is known of the streams; makes none."""
         ...
 
     async def drain(self, deadline: timedelta) -> None:

@@ -37,6 +37,19 @@ class ApiCluster(msgspec.Struct, frozen=True):
     leader: str = ""
 
 
+class ApiSource(msgspec.Struct, frozen=True):
+    """How far a stream is behind one that it is filled from."""
+
+    lag: int = 0
+
+
+class ApiMessage(msgspec.Struct, frozen=True):
+    """A stored message."""
+
+    subject: str = ""
+    time: str = ""
+
+
 class ApiAnswer(msgspec.Struct, frozen=True):
     """An answer of the API; ``error`` says whether it is one."""
 
@@ -44,6 +57,10 @@ class ApiAnswer(msgspec.Struct, frozen=True):
     config: dict[str, Any] = {}
     state: ApiState = ApiState()
     cluster: ApiCluster | None = None
+    sources: tuple[ApiSource, ...] = ()
+    message: ApiMessage = ApiMessage()
+    ts: str = ""
+    """The server's clock."""
     total: int = 0
 
     @property

@@ -19,14 +19,17 @@ from threadbus.bus._nats.inbox import NatsInboxes
 from threadbus.bus._nats.log import NatsLog
 from threadbus.bus._nats.streams import (
     AGENTS_BUCKET,
+    ARTIFACTS_BUCKET,
     LOG_STREAM,
     PRESENCE_BUCKET,
+    StreamSpec,
     check_server,
     ensure_stream,
     specs,
+    stream_facts,
 )
-from threadbus.bus.errors import NoServerError
-from threadbus.bus.ports import DataHandler, ServerFacts
+from threadbus.bus.errors import NoServerError, ReadError
+from threadbus.bus.ports import DataHandler, ServerFacts, StorageFacts, StreamFacts
 from threadbus.bus.settings import BusSettings
 
 _RECONNECT_WAIT_S: Final = 0.1
@@ -85,6 +88,24 @@ class NatsBackend:
             max_payload=self._client.max_payload,
             name=self._client.server_name,
         )
+
+    async def storage(self) -> StorageFacts:
+        """Return what is known of the streams; makes none.
+
+        Raises:
+            ReadError: the server refuses to tell, or does not answer.
+        """
+        wanted = (*specs(self._settings.replicas), StreamSpec(f"OBJ_{ARTIFACTS_BUCKET}", {}))
+        clock = 0
+        streams: list[StreamFacts] = []
+        try:
+            for spec in wanted:
+                facts, now = await stream_facts(self._client, spec)
+                clock = now or clock
+                streams.append(facts)
+        except (NatsError, TimeoutError) as error:
+            raise ReadError("the streams", str(error) or "no answer in time") from error
+        return StorageFacts(streams=tuple(streams), server_time=clock)
 
     async def drain(self, deadline: timedelta) -> None:
         """Wait for outstanding appends, at most until *deadline*."""

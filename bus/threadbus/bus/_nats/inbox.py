@@ -20,7 +20,9 @@ from nats.errors import Error as NatsError
 
 from threadbus.bus._nats.api import api
 from threadbus.bus._nats.client import DirectClient, header, status
+from threadbus.bus._nats.direct import parse_time
 from threadbus.bus.errors import ClosedError, ReadError
+from threadbus.bus.ports import WaitingMention
 from threadbus.schemas import AgentName, inbox_filter
 
 _EXPIRES_S: Final = 30.0
@@ -28,6 +30,7 @@ _HEARTBEAT_S: Final = 10.0
 _RETRY_S: Final = 0.2
 _MAX_ACK_PENDING: Final = 10_000
 _NOT_FOUND: Final = 10014
+_NO_MESSAGE: Final = 10037
 _log = structlog.get_logger("threadbus.bus")
 
 
@@ -266,3 +269,17 @@ class NatsInboxes:
             offset += len(subjects)
             if not subjects or offset >= answer.total:
                 return counts
+
+    async def oldest(self, agent: str, stream: str) -> WaitingMention | None:
+        """Return the mention that has waited longest for *agent*."""
+        answer = await api(
+            self._client,
+            f"STREAM.MSG.GET.{stream}",
+            {"seq": 1, "next_by_subj": inbox_filter(AgentName(agent))},
+        )
+        if answer.err_code == _NO_MESSAGE:
+            return None
+        if answer.error is not None:
+            raise ReadError(f"the inbox of {agent}", answer.error.description)
+        message = answer.message
+        return WaitingMention(agent, message.subject, parse_time(message.time))

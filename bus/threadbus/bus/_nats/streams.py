@@ -17,7 +17,14 @@ from nats.errors import NoRespondersError
 
 from threadbus.bus._nats.api import api
 from threadbus.bus._nats.client import DirectClient
-from threadbus.bus.errors import JetStreamMissingError, ServerTooOldError, StreamMismatchError
+from threadbus.bus._nats.direct import parse_time
+from threadbus.bus.errors import (
+    JetStreamMissingError,
+    ReadError,
+    ServerTooOldError,
+    StreamMismatchError,
+)
+from threadbus.bus.ports import StreamFacts
 from threadbus.schemas import LOG_SUBJECTS, MAX_MENTIONS, STORED_PREFIX
 
 MINIMUM_VERSION: Final = (2, 12)
@@ -177,6 +184,34 @@ async def ensure_stream(client: DirectClient, spec: StreamSpec) -> str:
     if changed.error is not None:
         raise StreamMismatchError(spec.name, [*wrong.values(), changed.error.description])
     return "updated"
+
+
+async def stream_facts(client: DirectClient, spec: StreamSpec) -> tuple[StreamFacts, int]:
+    """Look at one stream without making or changing it.
+
+    Returns:
+        What is known of it, and the server's clock in nanoseconds (0 where it does not say).
+
+    Raises:
+        ReadError: the server refuses to tell.
+    """
+    found = await api(client, f"STREAM.INFO.{spec.name}")
+    if found.err_code == _NOT_FOUND:
+        return StreamFacts(name=spec.name, exists=False), 0
+    if found.error is not None:
+        raise ReadError(f"stream {spec.name}", found.error.description)
+    facts = StreamFacts(
+        name=spec.name,
+        exists=True,
+        messages=found.state.messages,
+        bytes=found.state.bytes,
+        last_seq=found.state.last_seq,
+        consumers=found.state.consumer_count,
+        copies=int(found.config.get("num_replicas", 1)),
+        lag=max((source.lag for source in found.sources), default=0),
+        differences=tuple(differences(spec, found.config).values()),
+    )
+    return facts, parse_time(found.ts) if found.ts else 0
 
 
 def differences(spec: StreamSpec, config: Mapping[str, Any]) -> dict[str, str]:
