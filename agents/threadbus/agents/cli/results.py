@@ -1,0 +1,219 @@
+"""What the commands print with ``--json``: one struct each, their keys stable and documented.
+
+Times are nanoseconds since the epoch, ages and durations nanoseconds. A key may be added; none
+is renamed or taken away.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+
+from threadbus.bus import TaskSummary
+from threadbus.schemas import AgentCard, Parts, Presence
+
+
+def _about(text: str) -> msgspec.Meta:
+    return msgspec.Meta(description=text)
+
+
+class Said(msgspec.Struct, kw_only=True):
+    """What `send`, `reply` and `cancel` print."""
+
+    task: Annotated[str, _about("the super-task")]
+    thread: Annotated[str, _about("the thread in it")]
+    id: Annotated[str, _about("the event that was appended")]
+    seq: Annotated[int, _about("its place in the log")]
+    stored: Annotated[list[str], _about("mentioned agents that are not living; it waits")] = []
+
+
+class Asked(msgspec.Struct, kw_only=True):
+    """What `ask` and `attach` print at the end, and `ask --no-wait` at once."""
+
+    task: Annotated[str, _about("the super-task")]
+    status: Annotated[str, _about("working, completed, failed, cancelled …")]
+    answer: Annotated[str | None, _about("the text of the answer")] = None
+    parts: Annotated[Parts, _about("the answer in parts")] = ()
+    summary: Annotated[str, _about("why it ended, where it has no answer")] = ""
+    stored: Annotated[
+        list[str], _about("asked agents that are not living; the question waits")
+    ] = []
+    tokens: Annotated[int, _about("model tokens that were used")] = 0
+    events: Annotated[int, _about("events of the super-task")] = 0
+
+
+class Tasks(msgspec.Struct, kw_only=True):
+    """What `tasks` prints."""
+
+    tasks: Annotated[list[TaskSummary], _about("the newest first")]
+
+
+class ThreadRow(msgspec.Struct, kw_only=True):
+    """One thread."""
+
+    thread: str
+    title: str
+    parent: str | None
+    is_open: bool
+    creator: str | None
+    participants: list[str]
+    conversation: str
+    outcome: str
+    summary: str
+    opened_at: int
+
+
+class Threads(msgspec.Struct, kw_only=True):
+    """What `threads` prints."""
+
+    task: Annotated[str, _about("the super-task")]
+    status: Annotated[str, _about("where it stands")]
+    threads: Annotated[list[ThreadRow], _about("in the order in which they were opened")]
+
+
+class AgentRow(msgspec.Struct, kw_only=True):
+    """One agent."""
+
+    name: str
+    living: bool
+    waiting: Annotated[int, _about("mentions in its inbox that are not settled")]
+    card: AgentCard
+    holder: str
+    replicas: int
+    registered_at: int
+    instances: list[Presence]
+
+
+class Agents(msgspec.Struct, kw_only=True):
+    """What `agents` prints."""
+
+    agents: Annotated[list[AgentRow], _about("by name")]
+
+
+class StreamRow(msgspec.Struct, kw_only=True):
+    """One stream."""
+
+    name: str
+    exists: bool
+    messages: int
+    bytes: int
+    consumers: int
+    copies: int
+    lag: int
+    differences: list[str]
+
+
+class WaitingRow(msgspec.Struct, kw_only=True):
+    """Mentions that an agent has not settled."""
+
+    agent: str
+    count: int
+    oldest_age: int | None
+    oldest_task: str | None
+    oldest_sender: str | None
+
+
+class Status(msgspec.Struct, kw_only=True):
+    """What `status` prints."""
+
+    url: Annotated[str, _about("where the server is")]
+    url_source: Annotated[str, _about("flag, environment, bus up or default")]
+    server: Annotated[str, _about("its name")]
+    version: Annotated[str, _about("its version")]
+    max_payload: Annotated[int, _about("bytes that one event may have")]
+    sync: Annotated[str, _about("how often data is forced to the disk; unknown for a remote one")]
+    durability: Annotated[str, _about("what that means")]
+    streams: Annotated[list[StreamRow], _about("what the server keeps")]
+    living: Annotated[list[str], _about("agents with a heartbeat")]
+    gone: Annotated[list[str], _about("registered agents without one")]
+    unanswered: Annotated[list[WaitingRow], _about("mentions that nobody has settled yet")]
+
+
+class Check(msgspec.Struct, kw_only=True):
+    """One check of `doctor`."""
+
+    name: str
+    verdict: Annotated[str, _about("ok, note or wrong")]
+    found: str
+    advice: str = ""
+
+
+class Diagnosis(msgspec.Struct, kw_only=True):
+    """What `doctor` prints."""
+
+    healthy: Annotated[bool, _about("whether nothing is wrong")]
+    checks: Annotated[list[Check], _about("in the order in which they were made")]
+
+
+class SettingRow(msgspec.Struct, kw_only=True):
+    """One setting."""
+
+    setting: str
+    value: str
+    source: Annotated[str, _about("flag, environment, bus up or default")]
+    flag: str
+    env: str
+    help: str
+
+
+class Config(msgspec.Struct, kw_only=True):
+    """What `config` prints."""
+
+    settings: Annotated[list[SettingRow], _about("every setting")]
+
+
+class Up(msgspec.Struct, kw_only=True):
+    """What `up` prints once the server answers."""
+
+    url: Annotated[str, _about("where to connect")]
+    pid: Annotated[int, _about("the server's process")]
+    data: Annotated[str, _about("the data folder")]
+    version: Annotated[str, _about("of nats-server")]
+
+
+class Running(msgspec.Struct, kw_only=True):
+    """What `run` prints once mentions are taken, one line for each replica."""
+
+    agent: Annotated[str, _about("the agent's name")]
+    pid: Annotated[int, _about("the process")]
+    model: Annotated[str, _about("what it thinks with; empty for none")]
+    playbook: Annotated[bool, _about("whether a playbook answers instead of a model")]
+
+
+class Project(msgspec.Struct, kw_only=True):
+    """What `init` prints."""
+
+    folder: Annotated[str, _about("where the project is")]
+    agent: Annotated[str, _about("the agent's name")]
+    files: Annotated[list[str], _about("what was written")]
+
+
+class Demo(msgspec.Struct, kw_only=True):
+    """What `demo` prints at the end."""
+
+    task: Annotated[str, _about("the super-task")]
+    answer: Annotated[str, _about("the text of the answer")]
+    playbook: Annotated[bool, _about("whether a playbook answered instead of a model")]
+    file: Annotated[str, _about("the exported log of the run")]
+    replay: Annotated[str, _about("the command that shows it again")]
+
+
+OF_COMMAND: Final[dict[str, type[msgspec.Struct]]] = {
+    "agents": Agents,
+    "ask": Asked,
+    "attach": Asked,
+    "cancel": Said,
+    "config": Config,
+    "demo": Demo,
+    "doctor": Diagnosis,
+    "init": Project,
+    "reply": Said,
+    "run": Running,
+    "send": Said,
+    "status": Status,
+    "tasks": Tasks,
+    "threads": Threads,
+    "up": Up,
+}
+"""Command → what it prints. `watch` prints one event of the log a line."""

@@ -1,0 +1,189 @@
+"""``bus up`` and ``bus run``: keep a server or an agent running in this terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import structlog
+import typer
+
+from threadbus.agents.agent import Agent
+from threadbus.agents.cli.app import command
+from threadbus.agents.cli.exits import ExitCode
+from threadbus.agents.cli.failures import UsageError
+from threadbus.agents.cli.results import Running, Up
+from threadbus.agents.cli.shell import Shell
+from threadbus.agents.loading import load_agent
+from threadbus.agents.model import PLAYBOOK, ModelSettings
+from threadbus.agents.serving import HOLDER_VARIABLE, serve, supervise
+from threadbus.bus import SETTINGS, server
+
+_MAX_REPLICAS: Final = 256
+_LAST_MOMENTS_S: Final = 5.0
+_log: Any = structlog.get_logger("threadbus.cli")
+
+
+@command("up", panel="Run", log_level="info")
+async def up(
+    shell: Shell,
+    data: Annotated[
+        Path | None, typer.Option(help="Data folder, kept over restarts; yours if absent.")
+    ] = None,
+    host: Annotated[
+        str, typer.Option(help="Where to listen; whoever reaches it is let in.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = server.DEFAULT_PORT,
+    sync_always: Annotated[
+        bool,
+        typer.Option(
+            "--sync-always",
+            help="Force each event to the disk before it is acknowledged: survives a power cut.",
+        ),
+    ] = False,
+) -> None:
+    """Keep a server running in this terminal until Ctrl-C.
+
+    Everything is kept in the data folder. Other commands of this user find the server by
+    themselves.
+    """
+    limits = server.ServerSettings(sync_interval="always" if sync_always else None)
+
+    def on_ready(running: server.EmbeddedServer) -> None:
+        if shell.json:
+            shell.result(
+                Up(
+                    url=running.url,
+                    pid=running.pid,
+                    data=str(running.data),
+                    version=running.version,
+                )
+            )
+            return
+        shell.say(f"nats-server {running.version} is up at {running.url}", "bold green")
+        shell.say(f"  data  {running.data}")
+        shell.say(f"  log   {running.log_path}")
+        shell.say("In another terminal:")
+        shell.say("  bus init my-agent      make an agent to start from")
+        shell.say("  bus status             see what there is")
+        shell.say("  bus demo               see a team at work, on a server of its own")
+        shell.say("Commands on other machines or of other users need:")
+        shell.say(f"  export BUS_URL={running.url}")
+        shell.say("Ctrl-C stops the server; the data stays.", "dim")
+        sys.stdout.flush()
+
+    await server.run_foreground(data=data, host=host, port=port, settings=limits, on_ready=on_ready)
+    shell.note("stopped; the data is kept", "dim")
+
+
+@command("run", panel="Run", log_level="info")
+async def run(
+    shell: Shell,
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODULE:AGENT",
+            help="An Agent, or a function run(task_desc) -> str; also path/to/file.py:name.",
+        ),
+    ],
+    replicas: Annotated[int, typer.Option(help="Processes that share the work.")] = 1,
+    agent_name: Annotated[
+        str, typer.Option("--name", help="Run it under another name than its own.")
+    ] = "",
+    takeover: Annotated[
+        bool, typer.Option("--takeover", help="Replace whoever holds the name; it stops.")
+    ] = False,
+    while_stdin: Annotated[bool, typer.Option("--while-stdin", hidden=True)] = False,
+) -> ExitCode | int:
+    """Run an agent until Ctrl-C or SIGTERM; then it finishes what it works on.
+
+    What it thinks with comes from the environment: BUS_MODEL, OPENAI_API_KEY, OPENAI_BASE_URL.
+    The log goes to standard error.
+    """
+    if not 1 <= replicas <= _MAX_REPLICAS:
+        raise UsageError("--replicas", str(replicas), f"1 to {_MAX_REPLICAS}")
+    settings = shell.settings()
+    # The error for a target that cannot be loaded comes once, not from every replica.
+    agent = load_agent(target, name=agent_name)
+    model = _model_of(agent)
+    if replicas > 1:
+        _hand_down(shell, settings.url)
+        words = ["-m", "threadbus.agents.cli", "run", target]
+        words += ["--name", agent_name] if agent_name else []
+        words += ["--takeover"] if takeover else []
+        words += ["--json"] if shell.json else []
+        _log.info("starting replicas", agent=agent.name, replicas=replicas, url=settings.url)
+        return await supervise(words, replicas)
+
+    def on_ready(_: object) -> None:
+        name = "" if model is None else model.model_for(agent.name)
+        is_playbook = name == PLAYBOOK
+        if shell.json:
+            shell.result(
+                Running(agent=agent.name, pid=os.getpid(), model=name, playbook=is_playbook)
+            )
+        thinks = "playbook, no model is asked" if is_playbook else name or "none"
+        _log.info("taking mentions", agent=agent.name, url=settings.url, model=thinks)
+
+    _log.info("starting", agent=agent.name, url=settings.url, pid=os.getpid())
+    async with _ending_with_stdin(wanted=while_stdin):
+        await serve(agent, settings, model=model, takeover=takeover, on_ready=on_ready)
+    _log.info("stopped in order", agent=agent.name)
+    return ExitCode.OK
+
+
+def _model_of(agent: Agent) -> ModelSettings | None:
+    """Return what *agent* thinks with, None where no model is named for it.
+
+    Raises:
+        InvalidSettingError: a variable cannot be used.
+    """
+    model = ModelSettings.from_env()
+    if model.model or agent.name.upper().replace("-", "_") in model.agent_models:
+        return model
+    return None
+
+
+def _hand_down(shell: Shell, url: str) -> None:
+    """Give the settings that were typed, and the server that was found, to the replicas."""
+    os.environ["BUS_URL"] = url
+    for info in SETTINGS:
+        if info.attribute in shell.typed:
+            os.environ[info.env] = shell.typed[info.attribute]
+    os.environ.pop(HOLDER_VARIABLE, None)
+
+
+@asynccontextmanager
+async def _ending_with_stdin(*, wanted: bool) -> AsyncGenerator[None]:
+    """Stop, as SIGTERM does, once whoever holds the other end of standard input is gone.
+
+    A process that is killed with SIGKILL cannot stop its agents: this does.
+    """
+    if not wanted:
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader()
+    transport, _ = await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
+    )
+
+    async def watch() -> None:
+        while await reader.read(1024):
+            continue
+        os.kill(os.getpid(), signal.SIGTERM)
+        # The server may be gone too, and then there is nobody to say goodbye to.
+        loop.call_later(_LAST_MOMENTS_S, os._exit, 0)
+
+    task = asyncio.create_task(watch(), name="threadbus.cli.stdin")
+    try:
+        yield
+    finally:
+        task.cancel()
+        transport.close()

@@ -1,0 +1,28 @@
+"""The whole command tree: importing the modules below registers their commands."""
+
+from threadbus.agents.cli import (
+    asking,
+    demonstrating,
+    doctor,
+    looking,
+    running,
+    settings,
+    starting,
+    status,
+    talking,
+)
+from threadbus.agents.cli.app import app, main
+
+__all__ = [
+    "app",
+    "asking",
+    "demonstrating",
+    "doctor",
+    "looking",
+    "main",
+    "running",
+    "settings",
+    "starting",
+    "status",
+    "talking",
+]

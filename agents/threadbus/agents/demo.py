@@ -1,0 +1,242 @@
+"""The first team on real input: a server, a model (or a playbook) and four agents as processes.
+
+:func:`demo_team` starts them and never leaves one behind: each agent ends with its standard
+input, whose other end this process holds, so it is gone even when this process is killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from threadbus.agents.cli.failures import DemoError
+from threadbus.agents.model import PLAYBOOK, ModelSettings
+from threadbus.agents.model.playbook import PlaybookServer
+from threadbus.bus import Bus, ThreadClosedError, connect, server, server_errors
+from threadbus.schemas import (
+    FilePart,
+    Part,
+    Recorded,
+    TaskId,
+    TextPart,
+    encode_event,
+)
+
+AGENTS: Final = ("planner", "document", "coder", "answer")
+QUESTION: Final = "Does the report agree with the data?"
+FILES: Final = {
+    "sales.csv": "text/csv",
+    "report.docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+}
+_HERE: Final = Path(__file__).parent
+_EXAMPLE: Final = Path("examples", "quarterly-report")
+_FOLDERS: Final = 8
+_READY_S: Final = 60.0
+_STOP_S: Final = 10.0
+_LOG_LINES: Final = 12
+
+
+@dataclass
+class DemoTeam:
+    """What runs."""
+
+    bus: Bus
+    url: str
+    data: Path
+    playbook: Path | None
+    """The playbook that answers; None where a model does."""
+    model: str
+    logs: Path
+    processes: dict[str, Process] = field(default_factory=dict[str, Process])
+
+    async def first_to_end(self) -> str:
+        """Wait until an agent ends by itself, and return what it said last."""
+        waits = {
+            asyncio.create_task(process.wait(), name=f"threadbus.demo[{name}]"): name
+            for name, process in self.processes.items()
+        }
+        try:
+            done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        name = waits[done.pop()]
+        return f"agent {name} ended\n{_tail(self.logs / f'{name}.log')}"
+
+    async def stop_agents(self) -> None:
+        """End every agent in order, so that what they still have to say is in the log."""
+        await _stop(list(self.processes.values()))
+
+
+def example_folder() -> Path:
+    """Return the folder with the files of the demo.
+
+    Raises:
+        DemoError: it is neither below the working folder or one above it, nor in the repository.
+    """
+    working = Path.cwd()
+    for root in (working, *working.parents, _HERE.parents[2]):
+        folder = root / _EXAMPLE
+        if all((folder / name).is_file() for name in FILES):
+            return folder
+    raise DemoError(f"there is no {_EXAMPLE} here; run it in a checkout of the repository")
+
+
+def question(folder: Path) -> list[Part]:
+    """Return the question with its files.
+
+    Raises:
+        DemoError: a file cannot be read.
+    """
+    parts: list[Part] = [TextPart(QUESTION)]
+    for name, media_type in FILES.items():
+        try:
+            parts.append(FilePart((folder / name).read_bytes(), name, media_type))
+        except OSError as error:
+            raise DemoError(f"{folder / name}: {error.strerror}") from error
+    return parts
+
+
+@asynccontextmanager
+async def demo_team(model: str = "") -> AsyncGenerator[DemoTeam]:
+    """Start the server, the playbook server and the agents; all are gone at the end.
+
+    Args:
+        model: a real model, by OPENAI_API_KEY and OPENAI_BASE_URL; a playbook when empty.
+
+    Raises:
+        DemoError: an agent does not start.
+        InvalidSettingError: a real model is named and there is no key and no server for it.
+    """
+    home = server.state_folder() / "demo"
+    async with AsyncExitStack() as stack:
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("BUS_")}
+        book: Path | None = None
+        if model:
+            # Checks the variables before anything is started.
+            ModelSettings.from_env({**os.environ, "BUS_MODEL": model})
+            environ["BUS_MODEL"] = model
+        else:
+            book = _HERE / "teams" / "report" / "playbook.toml"
+            playbook = await stack.enter_async_context(PlaybookServer(book))
+            environ |= {
+                "BUS_MODEL": PLAYBOOK,
+                "OPENAI_BASE_URL": playbook.base_url,
+                "OPENAI_API_KEY": "none",
+            }
+        running = await _enter_server(stack, home)
+        environ["BUS_URL"] = running.url
+        bus = await stack.enter_async_context(connect(running.url, name="user"))
+        await _end_old_tasks(bus)
+        logs = home / "agents"
+        logs.mkdir(mode=0o700, parents=True, exist_ok=True)
+        team = DemoTeam(bus, running.url, running.data, book, model or PLAYBOOK, logs)
+        stack.push_async_callback(team.stop_agents)
+        async with asyncio.TaskGroup() as tasks:
+            for name in AGENTS:
+                tasks.create_task(_start(team, name, environ), name=f"threadbus.demo[{name}]")
+        yield team
+
+
+async def export(bus: Bus, task: TaskId) -> Path:
+    """Write the log of a super-task as `busreplay --format jsonl` does; return the file.
+
+    Raises:
+        DemoError: the file cannot be written.
+    """
+    path = server.state_folder() / "demo" / f"{task}.jsonl"
+    lines: list[bytes] = []
+    async for entry in bus.read(task):
+        if isinstance(entry, Recorded):
+            head = b'{"seq":%d,"stored_at":%d,"subject":%s,"event":%s}\n' % (
+                entry.seq,
+                entry.stored_at,
+                msgspec.json.encode(entry.event.subject),
+                encode_event(entry.event),
+            )
+            lines.append(head)
+        else:
+            row = {"seq": entry.seq, "subject": entry.subject, "rejected": entry.reason}
+            lines.append(msgspec.json.encode(row) + b"\n")
+    try:
+        path.write_bytes(b"".join(lines))
+    except OSError as error:
+        raise DemoError(f"{path}: {error.strerror}") from error
+    return path
+
+
+async def _enter_server(stack: AsyncExitStack, home: Path) -> server.EmbeddedServer:
+    """Start a server on a data folder that no other demo uses just now."""
+    for number in range(1, _FOLDERS + 1):
+        data = home / ("server" if number == 1 else f"server-{number}")
+        with contextlib.suppress(server_errors.DataFolderLockedError):
+            return await stack.enter_async_context(server.EmbeddedServer(data))
+    raise DemoError(f"{_FOLDERS} demos run already; end one of them")
+
+
+async def _end_old_tasks(bus: Bus) -> None:
+    """End what a demo left that was killed: the agents would work on it first."""
+    for summary in await bus.tasks.list():
+        if not summary.status.is_final:
+            with contextlib.suppress(ThreadClosedError):
+                await bus.tasks.cancel(summary.task, "the demo was ended before its answer")
+
+
+async def _start(team: DemoTeam, name: str, environ: Mapping[str, str]) -> None:
+    path = team.logs / f"{name}.log"
+    with path.open("wb") as log:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-m", "threadbus.agents.cli", "run", "--json", "--takeover", "--while-stdin"),
+            f"threadbus.agents.teams.report.{name}:agent",
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=log,
+            env=environ,
+            # Ctrl-C is ours to hand on: the agents end in order, after the view.
+            start_new_session=True,
+        )
+    team.processes[name] = process
+    if process.stdout is None:
+        raise DemoError(f"agent {name} has no standard output")
+    try:
+        async with asyncio.timeout(_READY_S):
+            ready = await process.stdout.readline()
+    except TimeoutError:
+        ready = b""
+    if not ready:
+        raise DemoError(f"agent {name} did not start", _tail(path))
+
+
+async def _stop(processes: list[Process]) -> None:
+    for process in processes:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.terminate()
+    try:
+        async with asyncio.timeout(_STOP_S):
+            for process in processes:
+                await process.wait()
+    finally:
+        for process in processes:
+            if process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
+
+
+def _tail(path: Path) -> str:
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    return "\n".join(f"  {line}" for line in lines[-_LOG_LINES:])
