@@ -144,7 +144,7 @@ class LiveView:
     def _print(self, recorded: Recorded, line: Line) -> None:
         event = recorded.event
         what = Text()
-        names = [name for name in event.mentions if name != event.sender]
+        names = [str(name) for name in event.mentions if name != event.sender]
         names = names or ([line.to] if line.to else [])
         if event.thread != MAIN_THREAD:
             what.append(f"[{event.thread}] ", "dim")
@@ -158,9 +158,9 @@ class LiveView:
             what.append("\n")
             what.append(body, "dim" if line.style == "dim" else "")
         since = max(0, recorded.stored_at - self._opened_at) / 1e9
-        self._columns(
-            f"{since:.1f}s", Text(event.sender, f"bold {self._color(event.sender)}"), what
-        )
+        is_dim = line.style == "dim"
+        who = Text(event.sender, f"{'' if is_dim else 'bold '}{self._color(event.sender)}")
+        self._columns(f"{since:.1f}s", who, what, one=is_dim)
 
     def _body(self, line: Line) -> str:
         text = line.body.strip()
@@ -172,13 +172,17 @@ class LiveView:
             lines = [*lines[:_BODY_LINES], f"{self._symbol('…')} {more:,} more characters"]
         return "\n".join(lines)
 
-    def _columns(self, when: str, who: Text, what: Text) -> None:
+    def _columns(self, when: str, who: Text, what: Text, *, one: bool = False) -> None:
+        """Print under each other what does not fit; only the beginning where *one* line will do."""
         left = _TIME_CELLS + _WHO_CELLS + 3
         width = max(20, self._console.width - left)
         if who.cell_len > _WHO_CELLS:
             who.truncate(_WHO_CELLS, overflow="crop" if self._ascii else "ellipsis")
         who.pad_right(_WHO_CELLS - who.cell_len)
-        for number, line in enumerate(what.wrap(self._console, width, overflow="fold")):
+        if one:
+            what.truncate(width, overflow="crop" if self._ascii else "ellipsis")
+        lines = [what] if one else what.wrap(self._console, width, overflow="fold")
+        for number, line in enumerate(lines):
             line.rstrip()
             start = (
                 Text.assemble((f"{when:>{_TIME_CELLS}}", "dim"), "  ", who, " ")

@@ -21,6 +21,7 @@ from threadbus.schemas import (
     PresenceState,
     Recorded,
     Rejected,
+    TaskClosed,
     TaskStatus,
     encode_event,
 )
@@ -185,9 +186,9 @@ async def watch(
                 view.show(entry)
             else:
                 view.show_rejected(entry)
-            if isinstance(entry, Recorded) and entry.event.type == "task.closed":
-                if not ended:
-                    return
+            closes = isinstance(entry, Recorded) and isinstance(entry.event.data, TaskClosed)
+            if closes and not ended:
+                return
 
 
 def _print_json(entry: Recorded | Rejected) -> None:

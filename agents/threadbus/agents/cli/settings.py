@@ -90,7 +90,7 @@ def completion(
 
     For bash: bus completion bash >> ~/.bashrc
     """
-    from typer.completion import get_completion_script
+    from typer.completion import get_completion_script  # type: ignore[attr-defined]
 
     shell.out.out(
         get_completion_script(prog_name="bus", complete_var="_BUS_COMPLETE", shell=name.value),

@@ -59,7 +59,7 @@ class Shell:
         found = self.source_of("url")
         if found == "bus up" and (url := running_url()) is not None:
             overrides["url"] = url
-        return BusSettings.from_env(**overrides)
+        return BusSettings.from_env(None, **overrides)
 
     def source_of(self, attribute: str) -> str:
         """Return where a setting comes from: ``flag``, ``environment``, ``bus up``, ``default``."""
