@@ -83,7 +83,7 @@ class NatsBackend:
         """Return what is known of the server."""
         await check_server(self._client, self._settings.url)
         return ServerFacts(
-            version=str(self._client.connected_server_version),
+            version=self._client.server_version,
             url=self._settings.url,
             max_payload=self._client.max_payload,
             name=self._client.server_name,

@@ -35,6 +35,11 @@ class DirectClient(Client):
         """The name of the server at the other end."""
         return str(self._server_info.get("server_name", ""))
 
+    @property
+    def server_version(self) -> str:
+        """The version of the server at the other end, as 2.15.1."""
+        return str(self._server_info.get("version", ""))
+
     async def _process_msg(
         self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes
     ) -> None:

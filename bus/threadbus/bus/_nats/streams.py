@@ -140,7 +140,7 @@ async def check_server(client: DirectClient, url: str) -> None:
         ServerTooOldError: it is before 2.12.
         JetStreamMissingError: JetStream is off.
     """
-    version = str(client.connected_server_version)
+    version = client.server_version
     numbers = tuple(int(part) for part in version.split("-")[0].split(".")[:2] if part.isdigit())
     if numbers < MINIMUM_VERSION:
         raise ServerTooOldError(url, version, ".".join(map(str, MINIMUM_VERSION)))
