@@ -12,7 +12,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable
-from typing import Annotated, Any, Final, NoReturn
+from typing import Annotated, Any, Final, NoReturn, cast
 
 import structlog
 import typer
@@ -154,7 +154,7 @@ def _first(group: BaseExceptionGroup[BaseException]) -> ThreadbusError:
     """Return what a group of tasks ended with, where it is an error for a person."""
     found = group.exceptions[0]
     if isinstance(found, BaseExceptionGroup):
-        return _first(found)
+        return _first(cast("BaseExceptionGroup[BaseException]", found))
     if not isinstance(found, ThreadbusError):
         raise group
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import mimetypes
 import sys
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
@@ -121,7 +122,7 @@ async def attach(
 
 async def tell_stored(
     bus: Bus,
-    agents: list[LivingAgent] | tuple[LivingAgent, ...] | object,
+    agents: Sequence[LivingAgent],
     asked: list[str],
     task: TaskId,
     thread: ThreadId,
@@ -129,8 +130,7 @@ async def tell_stored(
     shell: Shell,
 ) -> list[str]:
     """Say which of those asked are not living, here and in the log; return them."""
-    known = list(agents) if isinstance(agents, list | tuple) else []
-    living = {agent.name for agent in known if agent.is_living}
+    living = {agent.name for agent in agents if agent.is_living}
     gone = [name for name in asked if name not in living and name != bus.name]
     if gone:
         await bus.append(MentionStored(agents=tuple(gone)), task=task, thread=thread, cause=cause)
@@ -197,12 +197,8 @@ async def answer_parts(bus: Bus, state: TaskState) -> tuple[Part, ...] | None:
     return tuple([await bus.artifacts.load(part) for part in event.data.parts])
 
 
-def _only(agents: object) -> str:
-    living = [
-        agent.name
-        for agent in (agents if isinstance(agents, list | tuple) else ())
-        if isinstance(agent, LivingAgent) and agent.is_living
-    ]
+def _only(agents: Sequence[LivingAgent]) -> str:
+    living = [agent.name for agent in agents if agent.is_living]
     if len(living) == 1:
         return living[0]
     known = (

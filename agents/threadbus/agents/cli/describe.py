@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 
@@ -201,7 +201,8 @@ def _error(error: ErrorInfo) -> str:
 
 def _arguments(arguments: object) -> str:
     if isinstance(arguments, dict):
-        shown = ", ".join(f"{key}={_value(value)}" for key, value in arguments.items())
+        pairs = cast("dict[str, object]", arguments).items()
+        shown = ", ".join(f"{key}={_value(value)}" for key, value in pairs)
     else:
         shown = "" if arguments is None else _value(arguments)
     return one_line(shown, _ARGUMENT_CHARS)

@@ -14,8 +14,8 @@ from threadbus.agents.cli.failures import UsageError
 from threadbus.agents.cli.results import Check, Diagnosis, StreamRow, WaitingRow
 from threadbus.agents.cli.shell import Shell
 from threadbus.agents.cli.status import server_config, stream_rows, waiting_rows
-from threadbus.agents.cli.text import duration, neutral, plural
-from threadbus.bus import Bus, ConnectError, LivingAgent, StorageFacts
+from threadbus.agents.cli.text import duration, neutral, plural, safe_url
+from threadbus.bus import Bus, ConnectError, LivingAgent
 
 _MAX_SKEW_NS: Final = 5_000_000_000
 _MAX_LAG: Final = 1_000
@@ -46,19 +46,21 @@ async def doctor(
                 Check(
                     name="server",
                     verdict="ok",
-                    found=f"nats-server {facts.version} with JetStream at {facts.url}",
+                    found=f"nats-server {facts.version} with JetStream at {safe_url(facts.url)}",
                 )
             )
             checks += await _all(bus, settings.url, minutes)
     except ConnectError as error:
-        if shell.source_of("url") == "default":
-            error.add_note("no --url, no BUS_URL and no running `bus up` were found")
         checks.append(Check(name="server", verdict="wrong", found=str(error), advice=_START))
-        _report(shell, checks)
-        return ExitCode.NO_SERVER
     return _report(shell, checks)
 
 
+_NO_STREAMS: Final = Check(
+    name="streams",
+    verdict="note",
+    found="not there yet",
+    advice="nothing to do: the first `bus run` or `bus ask` makes them",
+)
 _START: Final = "start a server with `bus up`, or point --url or BUS_URL at one"
 
 
@@ -67,8 +69,8 @@ async def _all(bus: Bus, url: str, minutes: float) -> list[Check]:
     storage = await bus.storage()
     after = time.time_ns()
     rows = stream_rows(storage)
-    checks = [_stream(row) for row in rows]
     there = {row.name: row for row in rows if row.exists}
+    checks = [_stream(row) for row in rows] if there else [_NO_STREAMS]
     if "MENTIONS" in there:
         checks.append(_lag(there["MENTIONS"]))
         checks.append(_consumers(there["MENTIONS"], url))
@@ -76,7 +78,8 @@ async def _all(bus: Bus, url: str, minutes: float) -> list[Check]:
     checks.append(_agents(agents))
     if "MENTIONS" in there:
         checks.append(_unanswered(await waiting_rows(bus, storage), agents, minutes))
-    checks.append(_clock(storage, before, after))
+    if storage.server_time:
+        checks.append(_clock(storage.server_time, before, after))
     return checks
 
 
@@ -175,10 +178,7 @@ def _unanswered(rows: list[WaitingRow], agents: list[LivingAgent], minutes: floa
     )
 
 
-def _clock(storage: StorageFacts, before: int, after: int) -> Check:
-    now = storage.server_time
-    if not now:
-        return Check(name="clock", verdict="note", found="the server did not say what time it has")
+def _clock(now: int, before: int, after: int) -> Check:
     skew = max(before - now, now - after, 0)
     if skew <= _MAX_SKEW_NS:
         return Check(name="clock", verdict="ok", found=f"{duration(skew)} off that of the server")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import msgspec
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
@@ -34,6 +35,14 @@ _BODY_CHARS: Final = 4_000
 _WHO_CELLS: Final = 12
 _TIME_CELLS: Final = 7
 _DELTA_CHARS: Final = 400
+
+
+class _Live(msgspec.Struct):
+    """What agents send to watchers."""
+
+    kind: str = ""
+    text: str = ""
+    note: str = ""
 
 
 class LiveView:
@@ -105,13 +114,15 @@ class LiveView:
 
     def on_live(self, sender: AgentName, value: Any) -> None:
         """Take what an agent sends to watchers: the words of its model, its progress."""
-        if not isinstance(value, dict):
+        try:
+            said = msgspec.convert(value, _Live)
+        except msgspec.ValidationError:
+            # Anybody may send anything here; it is for watchers only.
             return
-        kind = value.get("kind")
-        if kind == "delta" and isinstance(value.get("text"), str):
-            self._written[sender] = (self._written.get(sender, "") + value["text"])[-_DELTA_CHARS:]
-        elif kind == "progress" and isinstance(value.get("note"), str):
-            self._doing[sender] = value["note"][:_DELTA_CHARS]
+        if said.kind == "delta":
+            self._written[sender] = (self._written.get(sender, "") + said.text)[-_DELTA_CHARS:]
+        elif said.kind == "progress":
+            self._doing[sender] = said.note[:_DELTA_CHARS]
 
     def end(self, state: TaskState) -> None:
         """Say how it ended, in one line."""

@@ -58,7 +58,7 @@ async def tasks(
         shown.add_row(
             row.task, cell(row.status, style), ago(row.opened_at), cell(row.opened_by), cell(title)
         )
-    shell.out.print(shown)
+    shell.table(shown)
 
 
 @command("threads", panel="Look")
@@ -106,7 +106,7 @@ async def threads(
             cell(", ".join(row.participants)),
             cell(one_line(row.title, 60)),
         )
-    shell.out.print(shown)
+    shell.table(shown)
 
 
 @command("agents", panel="Look")
@@ -134,7 +134,7 @@ async def agents(
             Text(f"{count:,}", "yellow" if count and not row.is_living else ""),
             cell(one_line(row.record.card.description or row.record.card.title, 120)),
         )
-    shell.out.print(shown)
+    shell.table(shown)
 
 
 def _agent(agent: LivingAgent, waiting: int) -> AgentRow:

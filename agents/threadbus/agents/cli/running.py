@@ -20,6 +20,7 @@ from threadbus.agents.cli.exits import ExitCode
 from threadbus.agents.cli.failures import UsageError
 from threadbus.agents.cli.results import Running, Up
 from threadbus.agents.cli.shell import Shell
+from threadbus.agents.cli.text import safe_url
 from threadbus.agents.loading import load_agent
 from threadbus.agents.model import PLAYBOOK, ModelSettings
 from threadbus.agents.serving import HOLDER_VARIABLE, serve, supervise
@@ -112,13 +113,14 @@ async def run(
     # The error for a target that cannot be loaded comes once, not from every replica.
     agent = load_agent(target, name=agent_name)
     model = _model_of(agent)
+    url = safe_url(settings.url)
     if replicas > 1:
         _hand_down(shell, settings.url)
         words = ["-m", "threadbus.agents.cli", "run", target]
         words += ["--name", agent_name] if agent_name else []
         words += ["--takeover"] if takeover else []
         words += ["--json"] if shell.json else []
-        _log.info("starting replicas", agent=agent.name, replicas=replicas, url=settings.url)
+        _log.info("starting replicas", agent=agent.name, replicas=replicas, url=url)
         return await supervise(words, replicas)
 
     def on_ready(_: object) -> None:
@@ -129,9 +131,9 @@ async def run(
                 Running(agent=agent.name, pid=os.getpid(), model=name, playbook=is_playbook)
             )
         thinks = "playbook, no model is asked" if is_playbook else name or "none"
-        _log.info("taking mentions", agent=agent.name, url=settings.url, model=thinks)
+        _log.info("taking mentions", agent=agent.name, url=url, model=thinks)
 
-    _log.info("starting", agent=agent.name, url=settings.url, pid=os.getpid())
+    _log.info("starting", agent=agent.name, url=url, pid=os.getpid())
     async with _ending_with_stdin(wanted=while_stdin):
         await serve(agent, settings, model=model, takeover=takeover, on_ready=on_ready)
     _log.info("stopped in order", agent=agent.name)

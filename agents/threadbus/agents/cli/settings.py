@@ -12,6 +12,7 @@ from rich.text import Text
 from threadbus.agents.cli.app import command
 from threadbus.agents.cli.results import Config, SettingRow
 from threadbus.agents.cli.shell import Shell, cell, table
+from threadbus.agents.cli.text import safe_url
 from threadbus.bus import SETTINGS
 
 MODEL_VARIABLES: Final = {
@@ -46,7 +47,7 @@ def config(shell: Shell) -> None:
     rows = [
         SettingRow(
             setting=info.attribute,
-            value=shown[info.attribute],
+            value=safe_url(shown[info.attribute]),
             source=shell.source_of(info.attribute),
             flag=info.flag,
             env=info.env,
@@ -59,7 +60,7 @@ def config(shell: Shell) -> None:
         rows.append(
             SettingRow(
                 setting=name.lower(),
-                value="(hidden)" if value and name in _SECRETS else value,
+                value="(hidden)" if value and name in _SECRETS else safe_url(value),
                 source="environment" if value else "default",
                 flag="",
                 env=name,
@@ -69,16 +70,18 @@ def config(shell: Shell) -> None:
     if shell.json:
         shell.result(Config(settings=rows))
         return
-    made = table("setting", "value", "from", "flag", "variable")
+    made = table("variable", "flag", "value", "from")
+    for column in made.columns[:2]:
+        column.no_wrap = True
     for row in rows:
+        is_default = row.source == "default"
         made.add_row(
-            row.setting,
-            cell(row.value or "-", "bold" if row.source != "default" else ""),
-            Text(row.source, "dim" if row.source == "default" else "green"),
-            row.flag or "-",
             row.env,
+            row.flag or "-",
+            cell(row.value or "-", "" if is_default else "bold"),
+            Text(row.source, "dim" if is_default else "green"),
         )
-    shell.out.print(made)
+    shell.table(made)
 
 
 @command("completion", panel="Set up")

@@ -15,6 +15,7 @@ from rich.text import Text
 from threadbus.agents.cli.text import neutral, neutral_lines
 from threadbus.bus import SETTINGS, Bus, BusError, BusSettings, connect, server
 
+_PIPED_WIDTH: Final = 400
 _ASCII: Final = {"→": "->", "✓": "ok", "✗": "x", "·": "-", "…": "...", "●": "*", "○": "o"}
 
 
@@ -96,6 +97,16 @@ class Shell:
         """Print a struct as one line of JSON."""
         sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
         sys.stdout.flush()
+
+    def table(self, shown: Table) -> None:
+        """Print a table; piped, each row is one line without blanks at its end."""
+        if self.out.is_terminal:
+            self.out.print(shown)
+            return
+        with self.out.capture() as capture:
+            self.out.print(shown, width=_PIPED_WIDTH)
+        lines = (line.rstrip() for line in capture.get().splitlines())
+        self.out.out("\n".join(lines), highlight=False)
 
     def say(self, text: str | Text = "", style: str = "") -> None:
         """Print to standard output; *text* may hold what others wrote."""

@@ -12,7 +12,7 @@ from rich.text import Text
 from threadbus.agents.cli.app import command
 from threadbus.agents.cli.results import Status, StreamRow, WaitingRow
 from threadbus.agents.cli.shell import Shell, cell, table
-from threadbus.agents.cli.text import duration, neutral, size
+from threadbus.agents.cli.text import duration, neutral, safe_url, size
 from threadbus.bus import Bus, BusError, StorageFacts, server
 from threadbus.schemas import SchemaError, parse_mention_subject
 
@@ -44,12 +44,12 @@ async def status(shell: Shell) -> None:
         facts = await bus.facts()
         storage = await bus.storage()
         there = {stream.name for stream in storage.streams if stream.exists}
-        agents = await bus.registry.agents() if "KV_AGENTS" in there else []
+        agents = await bus.registry.agents() if "KV_AGENTS" in there else ()
         waiting = await waiting_rows(bus, storage) if "MENTIONS" in there else []
     sync = sync_interval(settings.url)
     copies = next((stream.copies for stream in storage.streams if stream.name == "BUS"), 1)
     result = Status(
-        url=facts.url,
+        url=safe_url(facts.url),
         url_source=shell.source_of("url"),
         server=facts.name,
         version=facts.version,
@@ -156,7 +156,7 @@ def _print(shell: Shell, result: Status) -> None:
     shell.say()
     shown = table("stream", "messages", "size", "consumers", "state", right=("messages", "size"))
     for stream in result.streams:
-        state = "ok" if stream.exists else "missing; made by the first command that needs it"
+        state = "ok" if stream.exists else "not made yet"
         if stream.differences:
             state = "; ".join(stream.differences)
         elif stream.lag:
@@ -169,7 +169,7 @@ def _print(shell: Shell, result: Status) -> None:
             f"{stream.consumers:,}",
             cell(state, style),
         )
-    shell.out.print(shown)
+    shell.table(shown)
     shell.say()
     living = ", ".join(result.living) or "none"
     shell.say(Text.assemble(("living   ", "bold"), (neutral(living), "green")))
@@ -190,4 +190,4 @@ def _print(shell: Shell, result: Status) -> None:
             cell(row.oldest_sender or "-"),
             cell(row.oldest_task or "-"),
         )
-    shell.out.print(waiting)
+    shell.table(waiting)

@@ -54,7 +54,7 @@ async def send(
     async with shell.bus() as bus:
         found = await find_task(bus, task)
         posted = await bus.send(found, where, text, mentions=names)
-        agents = await bus.registry.agents() if names else []
+        agents = await bus.registry.agents() if names else ()
         stored = await tell_stored(bus, agents, names, found, where, posted.event.id, shell)
         _said(shell, posted, stored, "posted")
 

@@ -75,3 +75,13 @@ def size(count: int) -> str:
 def plural(count: int, word: str) -> str:
     """Return *count* with *word*, in the plural where it must be."""
     return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"
+
+
+def safe_url(url: str) -> str:
+    """Return *url* without the password or token in it."""
+    before, at, host = url.rpartition("@")
+    if not at:
+        return url
+    scheme, slashes, user = before.rpartition("://")
+    name, colon, _ = user.partition(":")
+    return f"{scheme}{slashes}{name if colon else ''}:…@{host}"
