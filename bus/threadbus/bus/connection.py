@@ -15,6 +15,7 @@ from threadbus.bus.ports import (
     LogPort,
     ObjectPort,
     ServerFacts,
+    StorageFacts,
 )
 
 
@@ -70,6 +71,10 @@ class Connection:
     async def facts(self) -> ServerFacts:
         """Return what is known of the server."""
         return await self._open().facts()
+
+    async def storage(self) -> StorageFacts:
+        """Return what is known of the streams; makes none."""
+        return await self._open().storage()
 
     async def drain(self, deadline: timedelta) -> None:
         """Wait for outstanding appends, at most until *deadline*."""

@@ -10,7 +10,7 @@ from typing import Final
 from threadbus.bus.bus import Bus
 from threadbus.bus.connection import opened
 from threadbus.bus.errors import AppendError, StorageFullError
-from threadbus.bus.ports import ServerFacts
+from threadbus.bus.ports import ServerFacts, StorageFacts, StreamFacts
 from threadbus.bus.settings import BusSettings
 from threadbus.bus.testing.buckets import MemoryBucket, MemoryLive, MemoryObjects
 from threadbus.bus.testing.clock import Clock
@@ -90,6 +90,12 @@ class InMemoryBackend:
             max_payload=self._max_payload,
             name="threadbus.bus.testing",
         )
+
+    async def storage(self) -> StorageFacts:
+        """Return what stands for the streams: the log alone."""
+        last = await self.log.last_seq()
+        log = StreamFacts(name="BUS", exists=True, messages=last, last_seq=last)
+        return StorageFacts(streams=(log,), server_time=self._clock.now())
 
     async def drain(self, deadline: timedelta) -> None:
         """Nothing is outstanding: an append is stored when it is sent."""

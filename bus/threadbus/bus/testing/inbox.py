@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Final
 
 from threadbus.bus.errors import ClosedError
-from threadbus.bus.ports import StoredMessage
+from threadbus.bus.ports import StoredMessage, WaitingMention
 from threadbus.bus.testing.clock import Clock, Timer
 from threadbus.schemas import MAX_MENTIONS
 
@@ -45,6 +45,10 @@ class _Box:
 
     def __len__(self) -> int:
         return len(self._mentions)
+
+    def oldest(self) -> StoredMessage | None:
+        """Return the event of the mention that has waited longest."""
+        return next((mention.event for mention in self._mentions.values()), None)
 
     def put(self, event: StoredMessage) -> None:
         if event.seq not in self._mentions:
@@ -249,3 +253,13 @@ class MemoryInboxes:
             for (inbox_stream, agent), box in self._boxes.items()
             if inbox_stream == stream and len(box)
         }
+
+    async def oldest(self, agent: str, stream: str) -> WaitingMention | None:
+        """Return the mention that has waited longest for *agent*."""
+        box = self._boxes.get((stream, agent))
+        event = None if box is None else box.oldest()
+        if event is None:
+            return None
+        _, task, thread, event_class, sender = event.subject.split(".")[:5]
+        subject = f"mention.{agent}.{task}.{thread}.{event_class}.{sender}"
+        return WaitingMention(agent, subject, event.stored_at)
