@@ -359,7 +359,13 @@ class EventLog:
 
     @asynccontextmanager
     async def following(
-        self, task: TaskId, thread: ThreadId | None = None, after: int = 0, *, new: bool = False
+        self,
+        task: TaskId,
+        thread: ThreadId | None = None,
+        after: int = 0,
+        *,
+        new: bool = False,
+        controls: bool = False,
     ) -> AsyncGenerator[AsyncIterator[Entry]]:
         """Read a super-task or thread and go on live; no gap, no duplicate.
 
@@ -368,10 +374,14 @@ class EventLog:
             thread: only this thread, when given.
             after: only what is later than this sequence.
             new: nothing is there yet, so that only what comes from now on is awaited.
+            controls: only the control events of *thread*.
 
         Cancellation: safe; go on with the last sequence seen.
         """
-        follower = Follower(self._backend, _filter(task, thread), after, self._decode)
+        filter_ = _filter(task, thread)
+        if controls:
+            filter_ = control_filter(task, thread or MAIN_THREAD)
+        follower = Follower(self._backend, filter_, after, self._decode)
         async with (
             self._backend.log.tail(follower.filter, follower.on_message, follower.on_loss),
             aclosing(follower.entries(read_first=not new)) as entries,

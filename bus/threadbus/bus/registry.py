@@ -192,6 +192,11 @@ class Registry:
         entries = await self._backend.presence.entries(f"{name}." if name else "")
         return [beat for entry in entries if (beat := _decode(entry, Presence)) is not None]
 
+    async def rivals(self, name: str, holder: str) -> Sequence[Presence]:
+        """Return the heartbeats of instances that run under *name* and not for *holder*."""
+        beats = await self.presence(name)
+        return [beat for beat in beats if beat.holder != holder and _may_live(beat)]
+
     async def beat(self, presence: Presence) -> None:
         """Record a heartbeat; it counts for ``presence_ttl``."""
         await self._backend.presence.put(
