@@ -6,6 +6,11 @@
     ├── AgentLoadError                      no agent under the name that was given
     ├── GiveUpError                         raised by a handler: trying again is no use
     ├── TurnTimeoutError                    a handler took longer than it may
+    ├── TurnOverError                       a handler that goes on after its turn
+    ├── HandlerExitError                    a handler that tried to end the process
+    ├── BadReplyError                       a handler returned what is no reply
+    ├── TaskEndedError                      the super-task was closed during the turn
+    ├── TaskDeadlineError                   the time of the super-task is up
     ├── NoModelError                        an agent that runs without a model
     ├── ModelError                          a model did not give a usable answer
     │   ├── ModelRefusedError               the server refuses the request, now and again
@@ -98,6 +103,63 @@ class TurnTimeoutError(AgentError, TimeoutError):
 
     def __str__(self) -> str:
         return f"the handler took longer than {self.seconds:g} s; allow more with turn_timeout"
+
+
+class TurnOverError(AgentError):
+    """A handler goes on although its turn has ended: by a timeout, a stop, or the task's end."""
+
+    def __str__(self) -> str:
+        return "the turn is over; a handler that is cancelled must end"
+
+
+class HandlerExitError(AgentError):
+    """A handler raised what would end the whole process, such as SystemExit."""
+
+    def __init__(self, kind: str, reason: str) -> None:
+        super().__init__(kind, reason)
+        self.kind = kind
+        self.reason = reason
+
+    def __str__(self) -> str:
+        said = f" ({shorten(self.reason)})" if self.reason else ""
+        return f"the handler raised {self.kind}{said}; a handler ends a turn, never the agent"
+
+
+class BadReplyError(AgentError, TypeError):
+    """A handler returned something that is no reply."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(kind)
+        self.kind = kind
+
+    def __str__(self) -> str:
+        return (
+            f"the handler returned {self.kind}; it may return a string, a part, a sequence of "
+            "parts, the data of an event, or None"
+        )
+
+
+class TaskEndedError(AgentError):
+    """The super-task was closed by somebody else while the handler ran."""
+
+    def __init__(self, task: str, outcome: str) -> None:
+        super().__init__(task, outcome)
+        self.task = task
+        self.outcome = outcome
+
+    def __str__(self) -> str:
+        return f"super-task {self.task} is {self.outcome}; the handler was stopped"
+
+
+class TaskDeadlineError(AgentError, TimeoutError):
+    """The super-task's deadline has passed."""
+
+    def __init__(self, task: str) -> None:
+        super().__init__(task)
+        self.task = task
+
+    def __str__(self) -> str:
+        return f"the deadline of super-task {self.task} has passed; open it with more time"
 
 
 class NoModelError(AgentError):

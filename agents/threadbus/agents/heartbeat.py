@@ -7,7 +7,6 @@ import os
 import socket
 import time
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any, Final
 
 import msgspec
@@ -66,15 +65,16 @@ class Heartbeat:
 
     async def run(self) -> None:
         """Beat until cancelled; a beat that fails is made up for by the next one."""
-        interval = self._bus.settings.presence_ttl / 3
+        interval = self._bus.settings.presence_ttl.total_seconds() / 3
+        pause = min(_AT_MOST_EVERY_S, interval / 2)
         while True:
             try:
                 await self.once()
-            except BusError as error:
+            except (BusError, TimeoutError) as error:
                 _log.warning("no heartbeat", agent=self._beat.agent, reason=str(error))
-            await asyncio.sleep(_AT_MOST_EVERY_S)
+            await asyncio.sleep(pause)
             try:
-                async with asyncio.timeout((interval - _ONE).total_seconds()):
+                async with asyncio.timeout(interval - pause):
                     await self._changed.wait()
             except TimeoutError:
                 pass
@@ -83,6 +83,3 @@ class Heartbeat:
     async def leave(self) -> None:
         """Say that this instance is gone, instead of letting its heartbeat run out."""
         await self._bus.registry.leave(self._beat.agent, self._beat.instance)
-
-
-_ONE: Final = timedelta(seconds=_AT_MOST_EVERY_S)

@@ -7,8 +7,10 @@ taken from there instead of being appended a second time.
 
 from __future__ import annotations
 
-from typing import TypeVar
+import time
+from typing import Final
 
+from threadbus.agents.errors import TurnOverError
 from threadbus.bus import Appended, Bus
 from threadbus.schemas import (
     AgentName,
@@ -21,7 +23,11 @@ from threadbus.schemas import (
     derive_event_id,
 )
 
-_T = TypeVar("_T")
+ABORTED: Final = "Aborted"
+"""The kind of error of an attempt that ended because the agent was stopped."""
+
+_TRUSTED_FOR_S: Final = 60.0
+"""Half of the time for which the log itself refuses an id that it has already."""
 
 
 class Journal:
@@ -32,15 +38,19 @@ class Journal:
         self._mention = mention
         self._agent = agent
         self._known: dict[EventId, Recorded] = {}
-        self._next = 0
+        self._places: Places | None = None
+        self._known_at = time.monotonic()
         self.attempts = 0
         """Attempts that the log knows of."""
+        self.aborted = 0
+        """How many of them only ended because the agent was stopped."""
         self.is_settled = False
         """Whether the turn ended before: finished, or given up."""
 
     async def load(self) -> None:
         """Read what the agent appended in answer to this mention so far."""
         event = self._mention.event
+        aborted: set[int] = set()
         async for entry in self._bus.read(event.task, after=self._mention.seq):
             if not isinstance(entry, Recorded):
                 continue
@@ -53,19 +63,31 @@ class Journal:
                     self.attempts = max(self.attempts, data.attempt)
                 case HandlingFailed() as data:
                     self.attempts = max(self.attempts, data.attempt)
+                    if data.error.kind == ABORTED:
+                        aborted.add(data.attempt)
                 case HandlingEnded() | MentionDeadLettered():
                     self.is_settled = True
                 case _:
                     pass
+        self.aborted = len(aborted)
+        self._known_at = time.monotonic()
 
-    def restart(self) -> None:
-        """Begin at the first place again, for the next attempt."""
-        self._next = 0
+    async def refresh(self) -> None:
+        """Read again where so much time has gone by that the log would take an id twice."""
+        if time.monotonic() - self._known_at > _TRUSTED_FOR_S:
+            await self.load()
 
-    def next_id(self) -> EventId:
-        """Return the id of the next event of the turn."""
-        self._next += 1
-        return self.id_of(self._next - 1)
+    def begin(self) -> Places:
+        """Begin at the first place, for the next attempt; the one before can append no more."""
+        if self._places is not None:
+            self._places.is_over = True
+        self._places = Places(self)
+        return self._places
+
+    def end(self) -> None:
+        """Let the attempt append no more, should its handler still run."""
+        if self._places is not None:
+            self._places.is_over = True
 
     def id_of(self, place: int | str) -> EventId:
         """Return the id of the event at a place of the turn."""
@@ -80,3 +102,23 @@ class Journal:
         """Remember what was just appended, so that the next attempt finds it."""
         self._known[appended.event.id] = Recorded(appended.seq, appended.event)
         return appended
+
+
+class Places:
+    """The places of one attempt, counted as its handler reaches them."""
+
+    def __init__(self, journal: Journal) -> None:
+        self.journal = journal
+        self.is_over = False
+        self._next = 0
+
+    def next_id(self) -> EventId:
+        """Return the id of the next event of the turn.
+
+        Raises:
+            TurnOverError: the attempt has ended; its handler ran on all the same.
+        """
+        if self.is_over:
+            raise TurnOverError
+        self._next += 1
+        return self.journal.id_of(self._next - 1)

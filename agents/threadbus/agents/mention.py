@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from threadbus.agents.journal import Journal
+from threadbus.agents.answering import submit_once
+from threadbus.agents.journal import Places
+from threadbus.agents.threads import in_thread
 from threadbus.bus import DEFAULT_WAIT, Appended, AssignmentResult, Bus, ThreadState
 from threadbus.schemas import (
     AgentName,
+    AnswerSubmitted,
     AnyData,
     ArtifactAdded,
     AssignmentMade,
@@ -31,6 +33,7 @@ from threadbus.schemas import (
     ThreadId,
     as_parts,
     derive_thread_id,
+    parse_agent_name,
     text_of,
 )
 
@@ -50,10 +53,11 @@ class Mention:
     """
 
     def __init__(
-        self, bus: Bus, recorded: Recorded, journal: Journal, thinking: Thinking, attempt: int
+        self, bus: Bus, recorded: Recorded, places: Places, thinking: Thinking, attempt: int
     ) -> None:
         self._bus = bus
-        self._journal = journal
+        self._places = places
+        self._journal = places.journal
         self._recorded = recorded
         self.thinking = thinking
         """The model, with every call on record."""
@@ -160,7 +164,7 @@ class Mention:
         Raises:
             AppendError, SchemaError: see :meth:`Bus.append`.
         """
-        event_id = event_id or self._journal.next_id()
+        event_id = event_id or self._places.next_id()
         found = self._journal.find(event_id)
         if found is not None:
             return found
@@ -179,7 +183,7 @@ class Mention:
         self, content: Content, *, mentions: Sequence[str] = (), thread: ThreadId | None = None
     ) -> Appended:
         """Post a message, beside the reply that the handler returns."""
-        event_id = self._journal.next_id()
+        event_id = self._places.next_id()
         found = self._journal.find(event_id)
         if found is not None:
             return found
@@ -210,16 +214,28 @@ class Mention:
             WaitTimeoutError: no reply in time.
             NotAParticipantError, UnknownAgentError: it cannot be asked.
         """
-        reply = await self._bus.request(
-            self.task,
-            thread or self.thread,
-            content,
-            to=agent,
-            timeout=timeout,
-            cause=self.event.id,
-            lane=Lane.QUICK if quick else Lane.NORMAL,
-            event_id=self._journal.next_id(),
-        )
+        event_id, where = self._places.next_id(), thread or self.thread
+        found = self._journal.find(event_id)
+        if found is None:
+            reply = await self._bus.request(
+                self.task,
+                where,
+                content,
+                to=agent,
+                timeout=timeout,
+                cause=self.event.id,
+                lane=Lane.QUICK if quick else Lane.NORMAL,
+                event_id=event_id,
+            )
+        else:
+            reply = await self._bus.waits.for_reply(
+                self.task,
+                found.event.thread,
+                event_id,
+                parse_agent_name(agent),
+                after=found.seq,
+                timeout=timeout,
+            )
         parts: Parts = getattr(reply.data, "parts", ())
         return text_of([await self._bus.artifacts.load(part) for part in parts])
 
@@ -293,7 +309,7 @@ class Mention:
         self, title: str, *, participants: Sequence[str] = (), goal: str = ""
     ) -> ThreadId:
         """Open a thread below this one; the same one when the turn runs again."""
-        event_id = self._journal.next_id()
+        event_id = self._places.next_id()
         found = self._journal.find(event_id)
         if found is not None:
             return found.event.thread
@@ -319,7 +335,7 @@ class Mention:
         Raises:
             WaitTimeoutError: no answer in time; the question stays.
         """
-        event_id = self._journal.next_id()
+        event_id = self._places.next_id()
         found = self._journal.find(event_id)
         asked = found or self._journal.note(
             await self._bus.tasks.request_input(
@@ -336,21 +352,19 @@ class Mention:
         self, content: Content, *, sources: Sequence[EventId] = (), dissent: Sequence[str] = ()
     ) -> Appended:
         """Submit an answer to the super-task and close it; for who was not asked by its opener."""
-        event_id = self._journal.next_id()
-        return self._journal.note(
-            await self._bus.tasks.submit_answer(
-                self.task,
-                content,
-                cause=self.event.id,
-                event_id=event_id,
-                sources=sources,
-                dissent=dissent,
-            )
+        answer = AnswerSubmitted(
+            parts=as_parts(content), sources=tuple(sources), dissent=tuple(dissent)
+        )
+        return await submit_once(
+            self._bus, self._journal, self.event, self._places.next_id(), answer, ()
         )
 
     async def call(self, run: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a function that may be plain or async; a plain one runs in a thread."""
+        """Call a function that may be plain or async; a plain one runs in a thread of its own.
+
+        Cancellation: an async one is cancelled; a plain one runs on and its value is dropped.
+        """
         if inspect.iscoroutinefunction(run):
             return await cast("Awaitable[Any]", run(*arguments))
-        value = await asyncio.to_thread(run, *arguments)
+        value = await in_thread(run, *arguments)
         return await value if inspect.isawaitable(value) else value

@@ -10,22 +10,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator
+import time
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any, Final
 
 import structlog
 
-from threadbus.agents.agent import Agent
+from threadbus.agents.agent import Agent, DeadLetterHandler
 from threadbus.agents.errors import NotAHandlerError
+from threadbus.agents.handling import guarded
 from threadbus.agents.heartbeat import Heartbeat
-from threadbus.agents.journal import Journal
 from threadbus.agents.lanes import Lanes
-from threadbus.agents.mention import Mention
+from threadbus.agents.mention import Mention, Reply
 from threadbus.agents.model import Model
-from threadbus.agents.thinking import Thinking
-from threadbus.agents.turn import Turn
+from threadbus.agents.order import is_its_turn
+from threadbus.agents.turn import Turn, Workplace
 from threadbus.bus import (
     AgentReplacedError,
     Bus,
@@ -35,21 +37,31 @@ from threadbus.bus import (
     new_instance,
 )
 from threadbus.schemas import (
+    Event,
     EventClass,
-    HandlingEnded,
-    HandlingFailed,
+    EventId,
     Lane,
     MentionDeadLettered,
     MentionReceived,
     MessagePosted,
     PresenceState,
-    Recorded,
-    TextPart,
-    as_parts,
+    SchemaError,
 )
 
 _QUICK_LIMIT: Final = 8
-_LATER: Final = timedelta(milliseconds=200)
+_QUICK_TIMEOUT: Final = timedelta(seconds=60)
+_BESIDE_LIMIT: Final = 64
+_HELD_MAX: Final = 1000
+"""Mentions in the memory of a process that runs alone; more wait on the server."""
+
+_HELD_PER_THREAD: Final = 4
+"""For a replica, times its threads: the others want to have some too."""
+
+_SETTLED_KEPT: Final = 4096
+_AFTER_MISTAKE: Final = timedelta(seconds=10)
+_SOONEST_S: Final = 0.2
+_LATEST_S: Final = 2.0
+_PREDECESSOR_LOOK_S: Final = 0.1
 _log: Any = structlog.get_logger("threadbus.agents")
 
 
@@ -93,11 +105,28 @@ class AgentRunner:
         self._replaced_by = ""
         self._draining = False
         self._lanes: Lanes[Turn] | None = None
-        self._held: dict[int, Delivery] = {}
-        self._quick: set[asyncio.Task[None]] = set()
+        self._place = Workplace(
+            agent=agent,
+            bus=bus,
+            model=model,
+            replica=self._instance,
+            shared=replicas > 1,
+            since=time.time_ns(),
+            on_long=self._on_long,
+        )
+        self._held: dict[EventId, Turn] = {}
+        self._room = asyncio.Event()
+        self._settled: OrderedDict[EventId, None] = OrderedDict()
+        self._beside: set[asyncio.Task[None]] = set()
+        self._heard: set[Delivery] = set()
         self._heartbeat = Heartbeat(bus, agent.name, self._instance, self._holder, self._look)
         self.ready = asyncio.Event()
         """Set once the agent is registered, living and attached to its inbox."""
+
+    @property
+    def abandoned(self) -> frozenset[asyncio.Task[Any]]:
+        """Handlers that still run although they were cancelled."""
+        return frozenset(self._place.abandoned)
 
     def stop(self) -> None:
         """Stop in order: take nothing more, finish what runs until the deadline, go."""
@@ -119,6 +148,10 @@ class AgentRunner:
             takeover=self._takeover,
             replicas=self._replicas,
         )
+        # Whoever took it over while this was under way must be seen too.
+        self._card_changed.set()
+        if self._takeover:
+            await self._wait_for_predecessor()
         async with (
             self._bus.registry.watching(self._agent.name, self._card_changed.set),
             self._beating(),
@@ -141,20 +174,29 @@ class AgentRunner:
         finally:
             beat.cancel()
             await asyncio.wait({beat})
-            if not self._replaced_by:
-                with contextlib.suppress(BusError):
-                    await self._heartbeat.leave()
+            with contextlib.suppress(BusError, TimeoutError):
+                await self._heartbeat.leave()
+
+    async def _wait_for_predecessor(self) -> None:
+        """Let whoever was replaced finish what it has begun, so that nothing is begun twice."""
+        limit = self._bus.settings.drain_timeout + self._bus.settings.presence_ttl
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit.total_seconds()):
+                while True:
+                    if not await self._bus.registry.rivals(self._agent.name, self._holder):
+                        return
+                    await asyncio.sleep(_PREDECESSOR_LOOK_S)
 
     async def _work(self, inbox: Inbox) -> None:
         name = f"threadbus.agent[{self._agent.name}]"
         try:
             async with asyncio.TaskGroup() as tasks:
                 lanes = Lanes[Turn](
-                    tasks, self._agent.limits.concurrency, self._run_turn, f"{name}.turn"
+                    tasks, self._agent.limits.concurrency, self._run_in_lane, f"{name}.turn"
                 )
                 self._lanes = lanes
                 keeper = tasks.create_task(self._keep_leases(), name=f"{name}.leases")
-                taker = tasks.create_task(self._take(inbox, tasks), name=f"{name}.take")
+                taker = tasks.create_task(self._take(inbox, tasks, lanes), name=f"{name}.take")
                 watcher = tasks.create_task(self._watch_holder(), name=f"{name}.holder")
                 self.ready.set()
                 await self._stop.wait()
@@ -165,128 +207,142 @@ class AgentRunner:
         except* BusError as group:
             # The cause counts, not that it came out of a group of tasks.
             raise group.exceptions[0] from None
+        finally:
+            self._lanes = None
 
-    async def _take(self, inbox: Inbox, tasks: asyncio.TaskGroup) -> None:
+    async def _take(self, inbox: Inbox, tasks: asyncio.TaskGroup, lanes: Lanes[Turn]) -> None:
+        limit = _HELD_MAX
+        if self._place.shared:
+            limit = self._agent.limits.concurrency * _HELD_PER_THREAD
         while True:
+            while len(self._held) >= limit:
+                self._room.clear()
+                await self._room.wait()
             delivery = await inbox.next()
             event = delivery.event
+            held = self._held.get(event.id)
             if event.event_class is EventClass.OBS:
-                await self._hear(delivery)
-                continue
-            self._held[id(delivery)] = delivery
-            if _is_quick(delivery) and len(self._quick) < _QUICK_LIMIT:
-                task = tasks.create_task(
-                    self._answer_quickly(delivery),
-                    name=f"threadbus.agent[{self._agent.name}].quick",
-                )
-                self._quick.add(task)
-                task.add_done_callback(self._quick.discard)
-                continue
-            turn = Turn(
-                self._agent, self._bus, delivery, self._model, self._instance, self._started(tasks)
-            )
-            lanes = self._lanes_now()
-            if not lanes.put((event.task, event.thread), turn):
-                await self._receipt(delivery, lanes)
+                await self._hear(delivery, tasks)
+            elif held is not None:
+                held.adopt(delivery)
+            elif event.id in self._settled:
+                await delivery.ack()
+            else:
+                await self._begin(delivery, tasks, lanes)
 
-    def _lanes_now(self) -> Lanes[Turn]:
-        if self._lanes is None:
+    async def _begin(
+        self, delivery: Delivery, tasks: asyncio.TaskGroup, lanes: Lanes[Turn]
+    ) -> None:
+        event, limits = delivery.event, self._agent.limits
+        quick = isinstance(event.data, MessagePosted) and event.data.lane is Lane.QUICK
+        turn = Turn(
+            self._place,
+            delivery,
+            self._quick_handler if quick else self._agent.mention_handler,
+            max_attempts=1 if quick else limits.max_attempts,
+            timeout=min(limits.turn_timeout, _QUICK_TIMEOUT) if quick else limits.turn_timeout,
+        )
+        self._held[event.id] = turn
+        if quick and sum(held.is_quick for held in self._held.values()) <= _QUICK_LIMIT:
+            self._spawn(tasks, self._run_turn(turn, _no_rest), "quick")
+        elif not lanes.put((event.task, event.thread), turn):
+            await self._receipt(event, lanes)
+
+    def _spawn(self, tasks: asyncio.TaskGroup, work: Coroutine[Any, Any, None], what: str) -> None:
+        task = tasks.create_task(work, name=f"threadbus.agent[{self._agent.name}].{what}")
+        self._beside.add(task)
+        task.add_done_callback(self._beside.discard)
+
+    def _on_long(self, turn: Turn) -> None:
+        turn.was_long = True
+        self._heartbeat.changed()
+
+    async def _run_in_lane(self, turn: Turn) -> None:
+        lanes = self._lanes
+        if lanes is None:
             raise RuntimeError("the runner is not running")
-        return self._lanes
+        if (
+            self._place.shared
+            and not turn.is_quick
+            and not await is_its_turn(self._bus, turn.event, turn.seq)
+        ):
+            # Neither is it the turn of those behind it, and each look costs a read of the thread.
+            age_s = (time.time_ns() - turn.received_at) / 1e9
+            pause = timedelta(seconds=min(_LATEST_S, max(_SOONEST_S, age_s / 10)))
+            for later in [turn, *lanes.withdraw((turn.event.task, turn.event.thread))]:
+                self._let_go(later)
+                await later.give_back(pause)
+            return
+        await self._run_turn(turn, lanes.rest)
 
-    def _started(self, tasks: asyncio.TaskGroup) -> Any:
-        def on_started(turn: Turn) -> None:
-            tasks.create_task(turn.record_start(), name="threadbus.agent.started")
-            self._heartbeat.changed()
-
-        return on_started
-
-    async def _run_turn(self, turn: Turn) -> None:
-        delivery = turn.delivery
+    async def _run_turn(self, turn: Turn, rest: Callable[[float], Awaitable[bool]]) -> None:
         try:
-            if self._replicas > 1 and not await self._is_its_turn(delivery):
-                await delivery.nak(_LATER)
-                return
-            await turn.run()
+            await turn.run(rest)
+        except Exception:
+            # Never here but by a mistake of our own; the other threads are not to suffer from it.
+            _log.exception("a turn broke", agent=self._agent.name, event_id=turn.event.id)
+            await turn.give_back(_AFTER_MISTAKE)
         finally:
-            self._held.pop(id(delivery), None)
+            self._let_go(turn)
             if turn.was_long:
                 self._heartbeat.changed()
 
-    async def _is_its_turn(self, delivery: Delivery) -> bool:
-        """Whether every earlier mention of this agent in the thread is settled in the log."""
-        own = self._agent.name
-        waiting: set[str] = set()
-        event = delivery.event
-        async for entry in self._bus.read(event.task, event.thread):
-            if not isinstance(entry, Recorded):
-                continue
-            other = entry.event
-            if other.sender == own and other.cause in waiting and _settles(entry):
-                waiting.discard(other.cause)
-            elif (
-                own in other.mentions
-                and other.event_class is not EventClass.OBS
-                and entry.seq < delivery.seq
-                and not (isinstance(other.data, MessagePosted) and other.data.lane is Lane.QUICK)
-            ):
-                waiting.add(other.id)
-        return not waiting
+    def _let_go(self, turn: Turn) -> None:
+        self._held.pop(turn.event.id, None)
+        self._room.set()
+        if turn.is_settled:
+            self._settled[turn.event.id] = None
+            if len(self._settled) > _SETTLED_KEPT:
+                self._settled.popitem(last=False)
 
-    async def _receipt(self, delivery: Delivery, lanes: Lanes[Turn]) -> None:
+    async def _receipt(self, event: Event, lanes: Lanes[Turn]) -> None:
         """Tell the sender at once that the agent is busy, and with what."""
-        event = delivery.event
-        await self._bus.observe(
-            MentionReceived(queue_depth=max(0, lanes.depth - 1), busy_with=self._busy_with()),
-            task=event.task,
-            thread=event.thread,
-            cause=event.id,
-        )
+        try:
+            await self._bus.observe(
+                MentionReceived(queue_depth=max(0, lanes.depth - 1), busy_with=self._busy_with()),
+                task=event.task,
+                thread=event.thread,
+                cause=event.id,
+            )
+        except (BusError, SchemaError) as error:
+            _log.warning("no receipt for a mention", event_id=event.id, reason=str(error))
 
-    async def _hear(self, delivery: Delivery) -> None:
+    async def _hear(self, delivery: Delivery, tasks: asyncio.TaskGroup) -> None:
         """Take note of an observation; agents may ignore those, so that no error storm starts."""
         handler = self._agent.dead_letter_handler
-        if handler is not None and isinstance(delivery.event.data, MentionDeadLettered):
-            try:
-                await handler(delivery.recorded)
-            except Exception:
-                _log.exception("a dead-letter handler failed", agent=self._agent.name)
+        if handler is None or not isinstance(delivery.event.data, MentionDeadLettered):
+            await delivery.ack()
+            return
+        while len(self._beside) >= _BESIDE_LIMIT:
+            await asyncio.wait(self._beside, return_when=asyncio.FIRST_COMPLETED)
+        self._heard.add(delivery)
+        self._spawn(tasks, self._tell(handler, delivery), "dead-letter")
+
+    async def _tell(self, handler: DeadLetterHandler, delivery: Delivery) -> None:
+        try:
+            async with asyncio.timeout(self._agent.limits.turn_timeout.total_seconds()):
+                await guarded(handler, delivery.recorded)
+        except asyncio.CancelledError:
+            await delivery.nak()
+            raise
+        except Exception:
+            _log.exception("a dead-letter handler failed", agent=self._agent.name)
+        finally:
+            self._heard.discard(delivery)
         await delivery.ack()
 
-    async def _answer_quickly(self, delivery: Delivery) -> None:
+    async def _quick_handler(self, mention: Mention) -> Reply:
         handler = self._agent.quick_handler
-        event = delivery.event
-        journal = Journal(self._bus, delivery.recorded, self._agent.name)
-        try:
-            if handler is None:
-                reply: Any = self._busy_with() or "idle"
-            else:
-                thinking = Thinking(self._bus, event, self._model)
-                reply = await handler(
-                    Mention(self._bus, delivery.recorded, journal, thinking, attempt=1)
-                )
-            if reply is not None:
-                awaited = isinstance(event.data, MessagePosted) and event.data.awaited
-                await self._bus.send(
-                    event.task,
-                    event.thread,
-                    as_parts(reply if reply != "" else TextPart("idle")),
-                    mentions=() if awaited else (event.sender,),
-                    cause=event.id,
-                    event_id=journal.id_of("reply"),
-                )
-        except Exception as error:
-            _log.warning("a quick question was not answered", error=repr(error))
-        finally:
-            self._held.pop(id(delivery), None)
-        await delivery.ack()
+        return self._busy_with() or "idle" if handler is None else await handler(mention)
 
     async def _keep_leases(self) -> None:
         """Extend the lease of everything held, so that nobody else is given it."""
         interval = self._bus.settings.ack_wait.total_seconds() / 3
         while True:
             await asyncio.sleep(interval)
-            for delivery in list(self._held.values()):
+            for turn in list(self._held.values()):
+                await turn.extend()
+            for delivery in list(self._heard):
                 await delivery.in_progress()
 
     def _look(self) -> tuple[PresenceState, str, int]:
@@ -310,8 +366,10 @@ class AgentRunner:
             self._card_changed.clear()
             try:
                 record = await self._bus.registry.get(self._agent.name)
-            except BusError as error:
+            except (BusError, TimeoutError) as error:
                 _log.warning("could not look at who holds the name", reason=str(error))
+                await asyncio.sleep(_LATEST_S)
+                self._card_changed.set()
                 continue
             if record is not None and record.holder != self._holder:
                 self._replaced_by = record.holder
@@ -320,10 +378,10 @@ class AgentRunner:
     async def _drain(self, lanes: Lanes[Turn]) -> None:
         self._draining = True
         for turn in lanes.stop():
-            self._held.pop(id(turn.delivery), None)
-            await turn.delivery.nak()
+            self._let_go(turn)
+            await turn.give_back()
         self._heartbeat.changed()
-        at_work = lanes.tasks() | self._quick
+        at_work = lanes.tasks() | self._beside
         if not at_work:
             return
         deadline = self._bus.settings.drain_timeout.total_seconds()
@@ -334,13 +392,6 @@ class AgentRunner:
             task.cancel()
 
 
-def _is_quick(delivery: Delivery) -> bool:
-    data = delivery.event.data
-    return isinstance(data, MessagePosted) and data.lane is Lane.QUICK
-
-
-def _settles(entry: Recorded) -> bool:
-    data = entry.event.data
-    if isinstance(data, HandlingFailed):
-        return data.retry_in_ns is None
-    return isinstance(data, HandlingEnded | MentionDeadLettered)
+async def _no_rest(_seconds: float) -> bool:
+    """Answer a quick question now or not at all: it is given back instead of waiting."""
+    return False

@@ -1,0 +1,139 @@
+"""When a mention cannot be handled: whoever asked is told, and nobody waits for ever in silence."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any, Final
+
+import structlog
+
+from threadbus.agents.errors import TaskDeadlineError, TaskEndedError
+from threadbus.agents.journal import Journal
+from threadbus.bus import (
+    AppendError,
+    Bus,
+    BusError,
+    NotAParticipantError,
+    ThreadClosedError,
+    ThreadState,
+)
+from threadbus.schemas import (
+    MAIN_THREAD,
+    AssignmentFailed,
+    AssignmentMade,
+    AssignmentMode,
+    ErrorInfo,
+    Event,
+    InputGiven,
+    MentionDeadLettered,
+    Recorded,
+    TaskClosed,
+    TaskOpened,
+    TaskStatus,
+    clean_text,
+)
+
+_LOOK_AGAIN_S: Final = 1.0
+_MAX_SUMMARY_CHARS: Final = 2000
+_log: Any = structlog.get_logger("threadbus.agents")
+
+
+class GivingUp:
+    """Says for one mention that nothing will come of it."""
+
+    def __init__(self, bus: Bus, event: Event, journal: Journal) -> None:
+        self._bus = bus
+        self._event = event
+        self._journal = journal
+
+    async def tell(self, error: ErrorInfo, attempts: int) -> None:
+        """Fail the assignment, if it is one, and write the dead letter; both mention the asker."""
+        event, own = self._event, self._bus.name
+        asker = () if event.sender == own else (event.sender,)
+        if isinstance(event.data, AssignmentMade):
+            waits = event.data.mode is AssignmentMode.SYNC
+            try:
+                await self._bus.append(
+                    AssignmentFailed(assignment=event.id, error=error),
+                    task=event.task,
+                    thread=event.thread,
+                    mentions=() if waits else asker,
+                    cause=event.id,
+                    event_id=self._journal.id_of("failed"),
+                )
+            except AppendError as refusal:
+                _log.warning("could not say that the work failed", reason=str(refusal))
+        await self._bus.observe(
+            MentionDeadLettered(error=error, attempts=min(attempts, 10_000)),
+            task=event.task,
+            thread=event.thread,
+            mentions=asker,
+            cause=event.id,
+            event_id=self._journal.id_of("dead"),
+        )
+
+    async def end_task_if_alone(self, error: ErrorInfo) -> None:
+        """Close the super-task as failed where its question was put to this agent only."""
+        if not isinstance(self._event.data, TaskOpened | InputGiven):
+            return
+        async for entry in self._bus.read(self._event.task, MAIN_THREAD):
+            if isinstance(entry, Recorded) and isinstance(entry.event.data, TaskOpened):
+                if entry.event.mentions == (self._bus.name,):
+                    await self.end_task(error)
+                return
+
+    async def end_task(self, error: ErrorInfo) -> bool:
+        """Close the super-task as failed; False where this agent is not in its main thread."""
+        summary = f"{self._bus.name} gave up: {error.kind}: {error.message}"
+        try:
+            await self._bus.tasks.close(
+                self._event.task,
+                TaskStatus.FAILED,
+                summary=clean_text(summary, _MAX_SUMMARY_CHARS),
+                cause=self._event.id,
+                event_id=self._journal.id_of("end"),
+            )
+        except ThreadClosedError:
+            return True
+        except NotAParticipantError:
+            return False
+        return True
+
+
+async def task_end(bus: Bus, event: Event) -> Exception:
+    """Wait until the super-task of *event* is closed by another agent, or its time is up.
+
+    What this agent itself closes does not end its handler, which may have more to do.
+    """
+    while True:
+        try:
+            return await _task_end(bus, event)
+        except (BusError, TimeoutError) as error:
+            _log.warning("cannot see whether the task goes on", task=event.task, reason=str(error))
+            await asyncio.sleep(_LOOK_AGAIN_S)
+
+
+async def _task_end(bus: Bus, event: Event) -> Exception:
+    state = ThreadState(task=event.task, thread=MAIN_THREAD)
+    limit = asyncio.timeout(None)
+    try:
+        async with limit, bus.following_controls(event.task) as entries:
+            async for entry in entries:
+                if not isinstance(entry, Recorded):
+                    continue
+                was_open = state.is_open
+                state.apply(entry.seq, entry.event)
+                data = entry.event.data
+                if isinstance(data, TaskOpened) and data.deadline_at is not None:
+                    left = (data.deadline_at - time.time_ns()) / 1e9
+                    limit.reschedule(asyncio.get_running_loop().time() + left)
+                elif isinstance(data, TaskClosed) and was_open and not state.is_open:
+                    if entry.event.sender == bus.name:
+                        limit.reschedule(None)
+                        await asyncio.Event().wait()
+                    return TaskEndedError(event.task, data.outcome.value)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+    return TaskDeadlineError(event.task)
