@@ -20,7 +20,7 @@ MAX_LINE_CHARS: Final = 240
 """Characters of what was said that one line may show, where no terminal is narrower."""
 
 _MAX_NAMES: Final = 8
-_MAX_ARGUMENTS_CHARS: Final = 120
+_MAX_ARGUMENTS_CHARS: Final = 72
 
 
 class Words(NamedTuple):
