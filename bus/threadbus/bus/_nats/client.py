@@ -8,6 +8,7 @@ what it raises is logged, never lost with the connection.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeAlias
@@ -15,10 +16,12 @@ from typing import Any, Final, TypeAlias
 import structlog
 from nats.aio.client import Client
 from nats.aio.subscription import Subscription
+from nats.errors import Error as NatsError
 
 FrameHandler: TypeAlias = Callable[[str, str, bytes, bytes], None]
 """Called with subject, reply subject, body and raw header (empty where there is none)."""
 
+_FINISH_S: Final = 2
 _STATUS_AT: Final = len(b"NATS/1.0 ")
 _log: Any = structlog.get_logger("threadbus.bus")
 
@@ -68,6 +71,14 @@ class DirectClient(Client):
         self._direct.pop(_sid(sub), None)
         if not self.is_closed and not self.is_draining:
             await sub.unsubscribe()
+
+    async def finish_listening(self, sub: Subscription) -> None:
+        """Unsubscribe and take in what the server had sent by then; nothing can come after it."""
+        if not self.is_closed and not self.is_draining:
+            with contextlib.suppress(NatsError, TimeoutError):
+                await sub.unsubscribe()
+                await self.flush(_FINISH_S)
+        self._direct.pop(_sid(sub), None)
 
     @asynccontextmanager
     async def listen(self, subject: str, handler: FrameHandler) -> AsyncGenerator[None]:

@@ -7,6 +7,7 @@ acknowledged, so after a restart of the server the consumer is simply made again
 from __future__ import annotations
 
 import asyncio
+import bisect
 import json
 import time
 from collections import deque
@@ -37,9 +38,20 @@ _log = structlog.get_logger("threadbus.bus")
 class NatsInboxMessage:
     """One mention under a lease."""
 
-    __slots__ = ("_ack", "_client", "_settled", "body", "deliveries", "seq", "stored_at", "subject")
+    __slots__ = (
+        "_ack",
+        "_client",
+        "_settled",
+        "body",
+        "deliveries",
+        "holder",
+        "seq",
+        "stored_at",
+        "subject",
+    )
 
     def __init__(self, client: DirectClient, ack: str, body: bytes, raw: bytes) -> None:
+        self.holder: set[NatsInboxMessage] | None = None
         self._client = client
         self._ack = ack
         self._settled = False
@@ -70,6 +82,8 @@ class NatsInboxMessage:
         if self._settled:
             return
         self._settled = final
+        if final and self.holder is not None:
+            self.holder.discard(self)
         try:
             await self._client.publish(self._ack, word)
         except NatsError as error:
@@ -88,6 +102,7 @@ class NatsInboxPull:
         self._stream = stream
         self._ack_wait = ack_wait
         self._queue: deque[NatsInboxMessage] = deque()
+        self._held: set[NatsInboxMessage] = set()
         self._arrived = asyncio.Event()
         self._asked = 0
         self.reply = client.new_inbox()
@@ -135,7 +150,10 @@ class NatsInboxPull:
             if self._queue:
                 if self._asked + len(self._queue) <= room // 2:
                     await self._ask(room)
-                return self._queue.popleft()
+                message = self._queue.popleft()
+                message.holder = self._held
+                self._held.add(message)
+                return message
             if self._closed:
                 raise ClosedError("the inbox")
             if self._gone:
@@ -189,7 +207,10 @@ class NatsInboxPull:
         code = status(raw)
         if code == 0:
             self._asked = max(0, self._asked - 1)
-            self._queue.append(NatsInboxMessage(self._client, reply, body, raw))
+            # The copies of an event come through several sources: as far as they are here they
+            # are put into the order of the log.
+            message = NatsInboxMessage(self._client, reply, body, raw)
+            bisect.insort(self._queue, message, key=lambda one: one.seq)
         elif code == 100:
             return
         elif code in {404, 408}:
@@ -208,9 +229,9 @@ class NatsInboxPull:
         self._arrived.set()
 
     def close(self) -> list[NatsInboxMessage]:
-        """Stop; returns what had arrived and was not taken."""
+        """Stop; returns what had arrived and was not settled, in the order of the log."""
         self._closed = True
-        left = list(self._queue)
+        left = sorted((*self._held, *self._queue), key=lambda one: one.seq)
         self._queue.clear()
         self._arrived.set()
         return left
@@ -231,11 +252,13 @@ class NatsInboxes:
         pull = NatsInboxPull(self._client, AgentName(agent), stream, ack_wait)
         await pull.create()
         self._pulls.add(pull)
+        listening = await self._client.start_listening(pull.reply, pull.on_frame)
         try:
-            async with self._client.listen(pull.reply, pull.on_frame):
-                yield pull
+            yield pull
         finally:
             self._pulls.discard(pull)
+            # What is on its way to here would be leased to nobody.
+            await self._client.finish_listening(listening)
             for message in pull.close():
                 await message.nak(timedelta(0))
 

@@ -47,14 +47,17 @@ class StreamSpec:
     config: Mapping[str, Any]
     """As the JetStream API takes it; a field that is absent is left to the server."""
     fixed: frozenset[str] = field(default_factory=frozenset[str])
-    """Fields that the server cannot change afterwards."""
+    """Fields that the server cannot, or must not, change afterwards."""
 
 
 _FIXED: Final = frozenset({"storage", "retention", "deny_delete", "deny_purge"})
 
 
 def inbox_sources(log_stream: str = LOG_STREAM) -> list[dict[str, Any]]:
-    """Return one source for each count of mentions and each position among them.
+    """Return one source for each position among the mentions of an event.
+
+    A source keeps the order of the log, several among one another do not: so all events that
+    mention an agent at one position come through one source, however many they mention.
 
     Without ``opt_start_seq`` a source that starts late begins at "now" and loses what came before.
     """
@@ -68,10 +71,10 @@ def inbox_sources(log_stream: str = LOG_STREAM) -> list[dict[str, Any]]:
                     "dest": f"mention.{{{{wildcard({4 + position})}}}}.{{{{wildcard(1)}}}}"
                     ".{{wildcard(2)}}.{{wildcard(3)}}.{{wildcard(4)}}",
                 }
+                for count in range(position, MAX_MENTIONS + 1)
             ],
         }
-        for count in range(1, MAX_MENTIONS + 1)
-        for position in range(1, count + 1)
+        for position in range(1, MAX_MENTIONS + 1)
     ]
 
 
@@ -121,7 +124,8 @@ def specs(replicas: int) -> tuple[StreamSpec, ...]:
                 "sources": inbox_sources(),
                 "num_replicas": replicas,
             },
-            _FIXED - {"deny_delete", "deny_purge"},
+            # Another set of sources would deliver everything since the beginning once more.
+            _FIXED - {"deny_delete", "deny_purge"} | {"sources"},
         ),
         _bucket(AGENTS_BUCKET, num_replicas=replicas),
         _bucket(

@@ -186,7 +186,7 @@ class MemoryInboxPull:
         """Stop; returns what was taken and not settled."""
         self._closed = True
         self.wake()
-        return list(self.held)
+        return sorted(self.held, key=lambda message: message.seq)
 
     async def next(self, room: int) -> MemoryInboxMessage:
         """Return the next mention.
