@@ -9,12 +9,6 @@ from tests.support.nats_server import running_nats_server
 
 
 @pytest.fixture(scope="session")
-def anyio_backend() -> str:
-    """Run each ``async def`` test on asyncio."""
-    return "asyncio"
-
-
-@pytest.fixture(scope="session")
 def contract_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server of the suite's own, since each test empties it."""
     with running_nats_server(tmp_path_factory.mktemp("contract")) as server:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.bus_env import BusEnv, events_of, eventually, opened, receive, text, types_of
+from tests.support.bus_env import BusEnv, comes_to, events_of, opened, receive, text, types_of
 from threadbus.bus import (
     NotAParticipantError,
     TaskNotFoundError,
@@ -50,7 +50,7 @@ async def test_a_message_wakes_whom_it_mentions(env: BusEnv) -> None:
             question.event.id,
             appended.event.id,
         ]
-        await eventually(user.pending_mentions, {"user": 1})
+        await comes_to(user.pending_mentions, {"user": 1})
 
 
 async def test_every_kind_of_part_arrives_as_it_was_sent(env: BusEnv) -> None:
@@ -138,7 +138,7 @@ async def test_sixteen_mentions_are_the_limit(env: BusEnv) -> None:
             await user.send(task, MAIN_THREAD, "And you!", mentions=names)
 
         assert (refusal.value.value, refusal.value.limit) == (17, 16)
-        await eventually(user.pending_mentions, dict.fromkeys(names[:16], 1))
+        await comes_to(user.pending_mentions, dict.fromkeys(names[:16], 1))
 
 
 async def test_the_same_event_counts_once(env: BusEnv) -> None:

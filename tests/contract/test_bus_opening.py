@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.support.bus_env import BusEnv, events_of, eventually, opened, receive, types_of
+from tests.support.bus_env import BusEnv, comes_to, events_of, opened, receive, types_of
 from threadbus.bus import InvalidTransitionError, TaskNotFoundError, UnknownAgentError
 from threadbus.schemas import (
     MAIN_THREAD,
@@ -37,7 +37,7 @@ async def test_only_whom_is_asked_is_woken(env: BusEnv) -> None:
     async with env.buses("user", "web", "coder") as (user, _, _):
         await opened(user, "web", participants=["coder"])
 
-        await eventually(user.pending_mentions, {"web": 1})
+        await comes_to(user.pending_mentions, {"web": 1})
 
 
 async def test_state_says_what_was_opened(env: BusEnv) -> None:
@@ -121,7 +121,7 @@ async def test_sixteen_are_asked_at_once_and_each_is_woken(env: BusEnv) -> None:
                 seen.append((agent.name, delivery.seq))
 
         assert seen == [(name, appended.seq) for name in names]
-        await eventually(user.pending_mentions, {})
+        await comes_to(user.pending_mentions, {})
 
 
 async def test_seventeen_are_refused(env: BusEnv) -> None:
@@ -141,7 +141,7 @@ async def test_a_name_that_is_said_twice_is_woken_once(env: BusEnv) -> None:
         appended = await user.tasks.open("What?", to=["web", "web"], participants=["web"])
 
         assert appended.event.mentions == ("web",)
-        await eventually(user.pending_mentions, {"web": 1})
+        await comes_to(user.pending_mentions, {"web": 1})
 
 
 async def test_opening_again_with_the_same_event_is_the_same_opening(env: BusEnv) -> None:

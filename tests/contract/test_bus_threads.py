@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.support.bus_env import BusEnv, events_of, eventually, opened, soon, types_of
+from tests.support.bus_env import BusEnv, comes_to, events_of, opened, soon, types_of
 from threadbus.bus import (
     InvalidTransitionError,
     NotAParticipantError,
@@ -50,7 +50,7 @@ async def test_a_thread_has_its_own_participants(env: BusEnv) -> None:
             4,
         )
         assert (state.parent, state.creator, state.is_open) == (MAIN_THREAD, "web", True)
-        await eventually(user.pending_mentions, {"web": 1})
+        await comes_to(user.pending_mentions, {"web": 1})
 
 
 async def test_threads_nest(env: BusEnv) -> None:

@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 
 from nats.aio.client import Client
 
+from tests.support.eventually import eventually
 from threadbus.bus import Bus, BusSettings, Delivery, Entry, Inbox, connect
 from threadbus.bus._nats.backend import open_backend
 from threadbus.bus.ports import Backend
@@ -131,15 +132,15 @@ async def soon(awaitable: Awaitable[T]) -> T:
         return await awaitable
 
 
-async def eventually(look: Callable[[], Awaitable[object]], expected: object) -> None:
+async def comes_to(look: Callable[[], Awaitable[object]], expected: object) -> None:
     """Look again and again until *expected* is there; fail with what was there instead."""
-    found = await look()
-    try:
-        async with asyncio.timeout(DEADLINE_S):
-            while found != expected:
-                found = await look()
-    except TimeoutError:
-        assert found == expected
+    found: list[object] = []
+
+    async def holds() -> bool:
+        found[:] = [await look()]
+        return found == [expected]
+
+    await eventually(holds, f"{expected!r} instead of what was there last", DEADLINE_S)
 
 
 async def take(entries: AsyncIterable[T], count: int) -> list[T]:
