@@ -2,9 +2,11 @@
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from tests.support.cli import Cli
 from tests.support.nats_server import NatsServer, running_nats_server
 
 SETTINGS = ("BUS_", "OPENAI_")
@@ -39,3 +41,9 @@ def bus_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     ):
         patch.setenv("BUS_URL", server.url)
         yield server.url
+
+
+@pytest.fixture
+def cli(bus_url: str, tmp_path: Path) -> Cli:
+    """The command `bus` on the private server of the module."""
+    return Cli(bus_url, tmp_path / "state")

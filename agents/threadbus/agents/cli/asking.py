@@ -20,6 +20,7 @@ from threadbus.agents.cli.live import LiveView
 from threadbus.agents.cli.lookup import find_task
 from threadbus.agents.cli.results import Asked
 from threadbus.agents.cli.shell import Shell
+from threadbus.agents.cli.text import typed
 from threadbus.bus import (
     ArtifactTooLargeError,
     Bus,
@@ -227,7 +228,7 @@ def _question(text: str) -> str:
         text = content.decode("utf-8", "replace")
     if not text.strip():
         raise UsageError("TEXT", "", "the question is empty")
-    return text
+    return typed(text)
 
 
 def _files(paths: list[Path], settings: BusSettings) -> list[Part]:
@@ -244,7 +245,7 @@ def _file(path: Path, limit: int) -> FilePart:
     if len(content) > limit:
         raise ArtifactTooLargeError(max(len(content), path.stat().st_size), limit)
     kind, _ = mimetypes.guess_type(path.name)
-    return FilePart(content, path.name, kind or "application/octet-stream")
+    return FilePart(content, typed(path.name), kind or "application/octet-stream")
 
 
 def _detached(task: TaskId) -> str:

@@ -12,6 +12,7 @@ from threadbus.agents.cli.failures import UsageError
 from threadbus.agents.cli.lookup import find_task
 from threadbus.agents.cli.results import Said
 from threadbus.agents.cli.shell import Shell
+from threadbus.agents.cli.text import typed
 from threadbus.bus import Appended
 from threadbus.schemas import EventId, parse_event_id, parse_thread_id
 
@@ -33,7 +34,7 @@ async def reply(
         raise UsageError("TEXT", "", "the answer is empty")
     async with shell.bus() as bus:
         found = await find_task(bus, task)
-        _said(shell, await bus.tasks.give_input(found, text, request=wanted), [], "answered")
+        _said(shell, await bus.tasks.give_input(found, typed(text), request=wanted), [], "answered")
 
 
 @command("send", panel="Ask a team")
@@ -53,7 +54,7 @@ async def send(
     names = list(dict.fromkeys(mention or []))
     async with shell.bus() as bus:
         found = await find_task(bus, task)
-        posted = await bus.send(found, where, text, mentions=names)
+        posted = await bus.send(found, where, typed(text), mentions=names)
         agents = await bus.registry.agents() if names else ()
         stored = await tell_stored(bus, agents, names, found, where, posted.event.id, shell)
         _said(shell, posted, stored, "posted")
@@ -68,7 +69,7 @@ async def cancel(
     """End a super-task without an answer; agents that work on it stop."""
     async with shell.bus() as bus:
         found = await find_task(bus, task)
-        _said(shell, await bus.tasks.cancel(found, reason), [], "cancelled")
+        _said(shell, await bus.tasks.cancel(found, typed(reason)), [], "cancelled")
 
 
 def _said(shell: Shell, appended: Appended, stored: list[str], done: str) -> None:

@@ -6,11 +6,14 @@ sequences and characters that reorder a line become visible escapes, which no te
 
 from __future__ import annotations
 
+import os
+import re
 import time
 from typing import Final
 
 # Emoji of several people, and Persian and Indic words, need these two.
 _JOINERS: Final = frozenset("\u200c\u200d")
+_SURROGATE: Final = re.compile("[\udc80-\udcff]")
 _MS: Final = 1_000_000
 _S: Final = 1_000_000_000
 
@@ -85,3 +88,10 @@ def safe_url(url: str) -> str:
     scheme, slashes, user = before.rpartition("://")
     name, colon, _ = user.partition(":")
     return f"{scheme}{slashes}{name if colon else ''}:…@{host}"
+
+
+def typed(text: str) -> str:
+    """Return an argument as text: in a locale without Unicode its bytes are taken as UTF-8."""
+    if not _SURROGATE.search(text):
+        return text
+    return os.fsencode(text).decode("utf-8", "replace")
