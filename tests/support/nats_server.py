@@ -29,7 +29,7 @@ def nats_server_binary() -> Path:
 
 
 @contextmanager
-def running_nats_server(folder: Path) -> Generator[NatsServer]:
+def running_nats_server(folder: Path, *, jetstream: bool = True) -> Generator[NatsServer]:
     """Run a server with JetStream; its data, log and configuration go to *folder*.
 
     The server chooses the port itself, so no other process can take it first.
@@ -38,12 +38,12 @@ def running_nats_server(folder: Path) -> Generator[NatsServer]:
         RuntimeError: The server ended early or was not ready in time; the message has its log.
     """
     config = folder / "nats.conf"
-    config.write_text(
-        "host: 127.0.0.1\n"
-        "port: -1\n"
+    jetstream_part = (
         f"jetstream {{ store_dir: {json.dumps(str(folder))}\n"
-        "  limits { default_max_consumers: 100000 } }\n",
-        encoding="utf-8",
+        "  limits { default_max_consumers: 100000 } }\n"
+    )
+    config.write_text(
+        f"host: 127.0.0.1\nport: -1\n{jetstream_part if jetstream else ''}", encoding="utf-8"
     )
     log = folder / "nats.log"
     with log.open("wb") as output:

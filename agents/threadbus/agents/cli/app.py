@@ -31,6 +31,7 @@ app: Final = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
+_COMPLETING: Final = "_BUS_COMPLETE"
 _PREFIX: Final = "setting_"
 _SHOWN: Final = frozenset({"url", "name"})
 """Settings that the help of each command shows; that of `bus` itself shows all."""
@@ -210,4 +211,8 @@ app.callback(invoke_without_command=True)(_root)
 
 def main() -> None:
     """Run the command; the console script ``bus``."""
+    if _COMPLETING in os.environ:
+        from typer.completion import completion_init  # type: ignore[attr-defined]
+
+        completion_init()
     app(prog_name="bus")

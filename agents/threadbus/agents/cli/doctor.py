@@ -77,7 +77,9 @@ async def _all(bus: Bus, url: str, minutes: float) -> list[Check]:
     agents = list(await bus.registry.agents()) if "KV_AGENTS" in there else []
     checks.append(_agents(agents))
     if "MENTIONS" in there:
-        checks.append(_unanswered(await waiting_rows(bus, storage), agents, minutes))
+        checks.append(
+            _unanswered(await waiting_rows(bus, storage, [a.name for a in agents]), agents, minutes)
+        )
     if storage.server_time:
         checks.append(_clock(storage.server_time, before, after))
     return checks

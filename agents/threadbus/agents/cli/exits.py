@@ -19,6 +19,7 @@ from threadbus.bus import (
     ThreadNotFoundError,
     UnknownAgentError,
     WaitTimeoutError,
+    server_errors,
 )
 from threadbus.bus import InvalidSettingError as InvalidBusSettingError
 from threadbus.schemas import SchemaError, ThreadbusError
@@ -60,6 +61,7 @@ _CODES: Final[tuple[tuple[type[ThreadbusError], ExitCode], ...]] = (
     (AgentLoadError, ExitCode.USAGE),
     (InvalidSettingError, ExitCode.USAGE),
     (InvalidBusSettingError, ExitCode.USAGE),
+    (server_errors.InvalidServerSettingError, ExitCode.USAGE),
     (SchemaError, ExitCode.USAGE),
     (AppendTimeoutError, ExitCode.TIMEOUT),
     (WaitTimeoutError, ExitCode.TIMEOUT),

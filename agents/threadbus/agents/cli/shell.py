@@ -19,6 +19,14 @@ _PIPED_WIDTH: Final = 400
 _ASCII: Final = {"→": "->", "✓": "ok", "✗": "x", "·": "-", "…": "...", "●": "*", "○": "o"}
 
 
+class _PipedConsole(Console):
+    """A console that leaves it to the command what a closed pipe means."""
+
+    def on_broken_pipe(self) -> None:
+        """Say it as every other writer does; rich would end the process with 1."""
+        raise BrokenPipeError
+
+
 class Shell:
     """One run of one command."""
 
@@ -41,8 +49,8 @@ class Shell:
         no_color = True if not color else None
         for stream in (sys.stdout, sys.stderr):
             _be_ready_for_any_text(stream)
-        self.out = Console(no_color=no_color, highlight=False, markup=False, emoji=False)
-        self.err = Console(
+        self.out = _PipedConsole(no_color=no_color, highlight=False, markup=False, emoji=False)
+        self.err = _PipedConsole(
             stderr=True, no_color=no_color, highlight=False, markup=False, emoji=False
         )
         self.detach_hint = ""

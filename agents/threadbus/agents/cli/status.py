@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -45,7 +46,8 @@ async def status(shell: Shell) -> None:
         storage = await bus.storage()
         there = {stream.name for stream in storage.streams if stream.exists}
         agents = await bus.registry.agents() if "KV_AGENTS" in there else ()
-        waiting = await waiting_rows(bus, storage) if "MENTIONS" in there else []
+        names = [agent.name for agent in agents]
+        waiting = await waiting_rows(bus, storage, names) if "MENTIONS" in there else []
     sync = sync_interval(settings.url)
     copies = next((stream.copies for stream in storage.streams if stream.name == "BUS"), 1)
     result = Status(
@@ -84,9 +86,13 @@ def stream_rows(storage: StorageFacts) -> list[StreamRow]:
     ]
 
 
-async def waiting_rows(bus: Bus, storage: StorageFacts) -> list[WaitingRow]:
-    """Return what waits for each agent, with the age of the oldest by the server's clock."""
-    pending = await bus.pending_mentions()
+async def waiting_rows(bus: Bus, storage: StorageFacts, agents: Sequence[str]) -> list[WaitingRow]:
+    """Return what waits for each agent, with the age of the oldest by the server's clock.
+
+    What was said to a person is no question to an agent: only registered *agents* count.
+    """
+    counts = await bus.pending_mentions()
+    pending = {agent: counts[agent] for agent in agents if agent in counts}
     now = storage.server_time or time.time_ns()
     rows: list[WaitingRow] = []
     for number, (agent, count) in enumerate(sorted(pending.items())):
