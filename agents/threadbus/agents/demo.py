@@ -20,6 +20,7 @@ from typing import Final
 import msgspec
 
 from threadbus.agents.cli.failures import DemoError
+from threadbus.agents.errors import InvalidSettingError
 from threadbus.agents.model import PLAYBOOK, ModelSettings
 from threadbus.agents.model.playbook import PlaybookServer
 from threadbus.bus import Bus, ThreadClosedError, connect, server, server_errors
@@ -123,8 +124,7 @@ async def demo_team(model: str = "") -> AsyncGenerator[DemoTeam]:
         environ = {name: value for name, value in os.environ.items() if not name.startswith("BUS_")}
         book: Path | None = None
         if model:
-            # Checks the variables before anything is started.
-            ModelSettings.from_env({**os.environ, "BUS_MODEL": model})
+            _check_model(model)
             environ["BUS_MODEL"] = model
         else:
             book = _HERE / "teams" / "report" / "playbook.toml"
@@ -173,6 +173,15 @@ async def export(bus: Bus, task: TaskId) -> Path:
     except OSError as error:
         raise DemoError(f"{path}: {error.strerror}") from error
     return path
+
+
+def _check_model(model: str) -> None:
+    """Check the variables before anything is started."""
+    settings = ModelSettings.from_env({**os.environ, "BUS_MODEL": model})
+    if not settings.api_key and not settings.base_url:
+        raise InvalidSettingError(
+            "OPENAI_API_KEY", "", "set it, or leave --model out for a demo without a key"
+        )
 
 
 async def _enter_server(stack: AsyncExitStack, home: Path) -> server.EmbeddedServer:

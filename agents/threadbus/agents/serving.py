@@ -103,7 +103,8 @@ async def supervise(command: Sequence[str], replicas: int) -> int:
     """Run *replicas* processes of *command*, restart those that die, until SIGTERM or SIGINT.
 
     Args:
-        command: the arguments after the Python interpreter.
+        command: the arguments after the Python interpreter; what it starts ends when its
+            standard input does.
         replicas: how many processes.
 
     Returns:
@@ -127,7 +128,11 @@ async def _keep_alive(
 ) -> None:
     pause = _FIRST_RESTART_S
     while not stop.is_set():
-        process = await asyncio.create_subprocess_exec(sys.executable, *command, env=environ)
+        # The other end of its standard input is ours: it ends with it, so that a replica never
+        # outlives a supervisor that was killed.
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, *command, env=environ, stdin=asyncio.subprocess.PIPE
+        )
         ended = asyncio.create_task(process.wait(), name="threadbus.replica.wait")
         stopped = asyncio.create_task(stop.wait(), name="threadbus.replica.stop")
         try:

@@ -116,7 +116,7 @@ async def run(
     url = safe_url(settings.url)
     if replicas > 1:
         _hand_down(shell, settings.url)
-        words = ["-m", "threadbus.agents.cli", "run", target]
+        words = ["-m", "threadbus.agents.cli", "run", "--while-stdin", target]
         words += ["--name", agent_name] if agent_name else []
         words += ["--takeover"] if takeover else []
         words += ["--json"] if shell.json else []

@@ -1,0 +1,137 @@
+"""`bus demo`: from nothing to an answer about real files, and nothing left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import re
+import shlex
+import signal
+from asyncio.subprocess import Process
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.support.cli import ended, environment, line_with, process
+from tests.support.embedded_servers import is_gone
+from tests.support.eventually import eventually
+from tests.support.tree import ROOT
+from threadbus.agents.cli.results import Demo
+from threadbus.schemas import Event, ModelCalled, decode_event
+
+AGENTS = ("planner", "document", "coder", "answer")
+
+
+async def pids_of(demo: Process) -> list[int]:
+    """Return the processes that the demo says its agents are."""
+    line = await line_with(demo, "(processes)")
+    found = {name: int(pid) for name, pid in re.findall(r"(\w+) (\d+)", line)}
+    assert tuple(found) == AGENTS
+    return list(found.values())
+
+
+def exported(file: str) -> list[Event]:
+    """Return the events of an exported log."""
+    rows = [msgspec.json.decode(line) for line in Path(file).read_bytes().splitlines()]
+    return [decode_event(msgspec.json.encode(row["event"])) for row in rows]
+
+
+async def all_gone(pids: list[int]) -> None:
+    """Wait until no agent is left."""
+    await eventually(lambda: all(map(is_gone, pids)), "the agents to be gone")
+
+
+async def test_the_team_finds_the_number_that_is_wrong(tmp_path: Path) -> None:
+    """The conversation is shown, the answer quotes both numbers, and it says how to go on."""
+    async with process("demo", env=environment(tmp_path), cwd=ROOT) as demo:
+        pids = await pids_of(demo)
+        ran = await ended(demo)
+    await all_gone(pids)
+
+    assert (ran.code, ran.err) == (0, "")
+    assert "asks → planner" in ran.out
+    assert "gives work → document" in ran.out
+    assert "is done → planner" in ran.out
+    answer = ran.out.partition("The answer:\n")[2].splitlines()[0]
+    assert "158,310" in answer
+    assert "185,310" in answer
+    assert "no model was asked" in ran.out
+    assert "bus up" in ran.out
+    assert "\x1b" not in ran.out
+
+
+async def test_the_exported_log_is_whole_and_replays(tmp_path: Path) -> None:
+    """Every event is in the file, in order, and the printed command shows it."""
+    async with process("demo", "--json", env=environment(tmp_path), cwd=ROOT) as demo:
+        ran = await ended(demo)
+    result = ran.json(Demo)
+    events = exported(result.file)
+
+    assert (ran.code, ran.err) == (0, "")
+    assert result.playbook is True
+    assert {event.task for event in events} == {result.task}
+    assert events[0].type == "task.opened"
+    assert {event.sender for event in events if event.type == "handling.ended"} == set(AGENTS)
+    models = [event.data for event in events if isinstance(event.data, ModelCalled)]
+    assert {call.system for call in models} == {"playbook"}
+    words = shlex.split(result.replay)
+    assert words[1:] == [result.task, "--file", result.file]
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("threadbus.replay.cli") is None, reason="busreplay is not there"
+)
+async def test_the_printed_replay_command_works(tmp_path: Path) -> None:
+    """What is printed can be pasted."""
+    async with process("demo", "--json", env=environment(tmp_path), cwd=ROOT) as demo:
+        result = (await ended(demo)).json(Demo)
+    replay = await asyncio.create_subprocess_shell(
+        result.replay, cwd=ROOT, stdout=asyncio.subprocess.PIPE
+    )
+    out, _ = await replay.communicate()
+
+    assert replay.returncode == 0
+    assert b"185,310" in out
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_a_demo_that_is_ended_leaves_no_process(tmp_path: Path, number: int) -> None:
+    """Ctrl-C and SIGTERM end the agents and the server in order."""
+    async with process("demo", env=environment(tmp_path), cwd=ROOT) as demo:
+        pids = await pids_of(demo)
+        demo.send_signal(number)
+        ran = await ended(demo)
+
+    assert ran.code == 130
+    assert "Traceback" not in ran.err
+    for pid in pids:
+        assert is_gone(pid)
+
+
+async def test_agents_end_by_themselves_when_the_demo_is_killed(tmp_path: Path) -> None:
+    """SIGKILL cannot be handled, and still nothing is left; the next demo works."""
+    env = environment(tmp_path)
+    async with process("demo", env=env, cwd=ROOT) as demo:
+        pids = await pids_of(demo)
+        demo.kill()
+        await demo.wait()
+        await all_gone(pids)
+    async with process("demo", "--json", env=env, cwd=ROOT) as again:
+        ran = await ended(again)
+
+    assert ran.code == 0
+    assert "185,310" in ran.json(Demo).answer
+
+
+async def test_a_real_model_without_a_key_is_refused_before_anything_starts(
+    tmp_path: Path,
+) -> None:
+    """The files are found from any folder, then the variable to set is named."""
+    async with process(
+        "demo", "--model", "some-model", env=environment(tmp_path), cwd=tmp_path
+    ) as demo:
+        ran = await ended(demo)
+
+    assert ran.code == 2
+    assert "OPENAI_API_KEY" in ran.err
