@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
-from threadbus.agents.errors import NotAHandlerError
+from threadbus.agents.errors import InvalidSettingError, NotAHandlerError
 from threadbus.agents.mention import Mention, Reply
 from threadbus.schemas import (
     AgentCard,
@@ -26,6 +27,8 @@ MentionHandler: TypeAlias = Callable[[Mention], Awaitable[Reply]]
 
 DeadLetterHandler: TypeAlias = Callable[[Recorded], Awaitable[None]]
 """Told that another agent gave up what this one had asked it."""
+
+_MOST: Final = 10_000
 
 _HandlerT = TypeVar("_HandlerT", bound=MentionHandler)
 _DeadLetterT = TypeVar("_DeadLetterT", bound=DeadLetterHandler)
@@ -44,6 +47,19 @@ class AgentLimits:
     longest_retry: timedelta = timedelta(seconds=60)
     turn_timeout: timedelta = timedelta(hours=1)
     """How long one attempt may take; a longer one counts as failed."""
+
+    def __post_init__(self) -> None:
+        for name in ("concurrency", "max_attempts"):
+            count = getattr(self, name)
+            if not 1 <= count <= _MOST:
+                raise InvalidSettingError(name, str(count), f"it is a number from 1 to {_MOST:,}")
+        for name in ("first_retry", "longest_retry"):
+            if getattr(self, name) < timedelta(0):
+                raise InvalidSettingError(name, str(getattr(self, name)), "it is 0 or longer")
+        if self.turn_timeout <= timedelta(0):
+            raise InvalidSettingError(
+                "turn_timeout", str(self.turn_timeout), "it is longer than 0; an hour is usual"
+            )
 
 
 class Agent:
@@ -156,9 +172,15 @@ def from_callable(
         name: the agent's name; that of the function when absent.
         description: what it can do; the first line of its docstring when absent.
         limits: how much it takes on and how long it tries.
+
+    Raises:
+        NotAHandlerError: it cannot be called with one string.
+        InvalidNameError: *name* is outside the grammar.
     """
+    if not _takes_one(run):
+        raise NotAHandlerError(_name_of(run))
     doc = (inspect.getdoc(run) or "").split("\n", 1)[0]
-    own_name = getattr(run, "__name__", type(run).__name__)
+    own_name = getattr(_unwrapped(run), "__name__", type(run).__name__)
     agent = Agent(
         name or canonical_agent_name(own_name.strip("_").lower()),
         description=description or doc,
@@ -173,10 +195,29 @@ def from_callable(
 
 
 def _check(handler: Callable[..., object]) -> None:
-    parameters = inspect.signature(handler).parameters
-    required = [p for p in parameters.values() if p.default is inspect.Parameter.empty]
     is_async = inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(
-        getattr(handler, "__call__", None)  # noqa: B004
+        getattr(handler, "__call__", None)  # noqa: B004 - the method itself, not whether there is one
     )
-    if not is_async or len(required) != 1:
-        raise NotAHandlerError(getattr(handler, "__qualname__", repr(handler)))
+    if not is_async or not _takes_one(handler):
+        raise NotAHandlerError(_name_of(handler))
+
+
+def _takes_one(function: Callable[..., object]) -> bool:
+    """Whether it can be called with one argument; what has no signature is believed to."""
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError:
+        return False
+    except ValueError:
+        return True
+    return True
+
+
+def _unwrapped(function: Any) -> Any:
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function
+
+
+def _name_of(handler: object) -> str:
+    return getattr(handler, "__qualname__", None) or repr(handler)[:100]

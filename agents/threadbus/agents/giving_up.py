@@ -118,7 +118,7 @@ async def _task_end(bus: Bus, event: Event) -> Exception:
     state = ThreadState(task=event.task, thread=MAIN_THREAD)
     limit = asyncio.timeout(None)
     try:
-        async with limit, bus.following_controls(event.task) as entries:
+        async with limit, bus.waits.following_controls(event.task) as entries:
             async for entry in entries:
                 if not isinstance(entry, Recorded):
                     continue

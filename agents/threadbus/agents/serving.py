@@ -26,6 +26,10 @@ REPLICAS_VARIABLE: Final = "THREADBUS_REPLICAS"
 
 _FIRST_RESTART_S: Final = 0.5
 _LONGEST_RESTART_S: Final = 30.0
+_SETTLED_IN_S: Final = 60.0
+"""A replica that ran for so long did not refuse to run, and its restarts begin afresh."""
+
+_NOT_STOPPED: Final = 1
 _log: Any = structlog.get_logger("threadbus.agents")
 
 
@@ -52,24 +56,33 @@ async def serve(
 
     Cancellation: aborts what runs; its mentions go back at once.
     """
-    async with AsyncExitStack() as stack:
-        bus = await stack.enter_async_context(connect(settings, name=agent.name))
-        thinking = None
-        if model is not None:
-            thinking = await stack.enter_async_context(Model(model, agent=agent.name))
-        runner = AgentRunner(
-            agent,
-            bus,
-            model=thinking,
-            holder=os.environ.get(HOLDER_VARIABLE, ""),
-            replicas=int(os.environ.get(REPLICAS_VARIABLE, "1")),
-            takeover=takeover,
-        )
-        await stack.enter_async_context(stopping_on_signals(runner.stop))
-        if on_ready is not None:
-            told = asyncio.create_task(_tell(runner, on_ready), name="threadbus.agent.ready")
-            stack.callback(told.cancel)
-        await runner.run()
+    runner: AgentRunner | None = None
+    try:
+        async with AsyncExitStack() as stack:
+            bus = await stack.enter_async_context(connect(settings, name=agent.name))
+            thinking = None
+            if model is not None:
+                thinking = await stack.enter_async_context(Model(model, agent=agent.name))
+            runner = AgentRunner(
+                agent,
+                bus,
+                model=thinking,
+                holder=os.environ.get(HOLDER_VARIABLE, ""),
+                replicas=int(os.environ.get(REPLICAS_VARIABLE, "1")),
+                takeover=takeover,
+            )
+            await stack.enter_async_context(stopping_on_signals(runner.stop))
+            if on_ready is not None:
+                told = asyncio.create_task(_tell(runner, on_ready), name="threadbus.agent.ready")
+                stack.callback(told.cancel)
+            await runner.run()
+    finally:
+        if runner is not None and runner.abandoned:
+            # The end of the loop would wait for them, maybe for ever.
+            _log.error("ending with handlers that do not stop", agent=agent.name)
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(_NOT_STOPPED)
 
 
 async def _tell(runner: AgentRunner, on_ready: Callable[[AgentRunner], None]) -> None:
@@ -127,7 +140,9 @@ async def _keep_alive(
     command: Sequence[str], environ: dict[str, str], stop: asyncio.Event, codes: list[int]
 ) -> None:
     pause = _FIRST_RESTART_S
+    loop = asyncio.get_running_loop()
     while not stop.is_set():
+        began = loop.time()
         # The other end of its standard input is ours: it ends with it, so that a replica never
         # outlives a supervisor that was killed.
         process = await asyncio.create_subprocess_exec(
@@ -145,12 +160,15 @@ async def _keep_alive(
             code = await ended
         if stop.is_set() or code == 0:
             return
-        if code > 0:
+        ran_long = loop.time() - began > _SETTLED_IN_S
+        if ran_long:
+            pause = _FIRST_RESTART_S
+        if code > 0 and not ran_long:
             # It said why it will not run; the same command would say so again.
             codes.append(code)
             stop.set()
             return
-        _log.warning("a replica died, starting it again", signal=-code, pause_s=pause)
+        _log.warning("a replica died, starting it again", exit_code=code, pause_s=pause)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(pause):
                 await stop.wait()

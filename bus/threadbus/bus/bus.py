@@ -313,10 +313,6 @@ class Bus:
             async for entry in entries:
                 yield entry
 
-    def following_controls(self, task: TaskId) -> AbstractAsyncContextManager[AsyncIterator[Entry]]:
-        """Follow only what opens, changes and closes the super-task, from its opening on."""
-        return self._log.following(task, MAIN_THREAD, controls=True)
-
     async def find_tasks(self, prefix: str, *, limit: int = 20) -> Sequence[TaskId]:
         """Return the super-tasks whose id begins with *prefix*, the newest first."""
         return [summary.task for summary in await self.tasks.list(limit=limit, prefix=prefix)]

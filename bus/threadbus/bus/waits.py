@@ -294,6 +294,10 @@ class Waits:
         only = thread if thread == MAIN_THREAD else None
         return self._log.following(task, only, after, new=new)
 
+    def following_controls(self, task: TaskId) -> AbstractAsyncContextManager[AsyncIterator[Entry]]:
+        """Follow only what opens, changes and closes the super-task, from its opening on."""
+        return self._log.following(task, MAIN_THREAD, controls=True)
+
     async def _counting(
         self,
         entries: AsyncIterator[Entry],

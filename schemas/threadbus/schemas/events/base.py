@@ -57,7 +57,9 @@ class ErrorInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     @classmethod
     def of(cls, error: BaseException) -> Self:
         """Describe *error*; whatever its message holds, the result can be recorded."""
-        return cls(
-            clean_text(type(error).__name__, MAX_WORD_CHARS),
-            clean_text(str(error), MAX_NOTE_CHARS),
-        )
+        kind = clean_text(type(error).__name__, MAX_WORD_CHARS)
+        try:
+            message = str(error)
+        except Exception as failure:
+            message = f"{kind} has no message: {type(failure).__name__} in its __str__"
+        return cls(kind, clean_text(message, MAX_NOTE_CHARS))
