@@ -52,11 +52,13 @@ class DirectClient(Client):
             return
         self.stats["in_msgs"] += 1
         self.stats["in_bytes"] += len(data)
+        # The server takes any bytes as a subject.
+        on = subject.decode("utf-8", "replace")
         try:
-            handler(subject.decode(), reply.decode(), data, headers or b"")
+            handler(on, reply.decode("utf-8", "replace"), data, headers or b"")
         except Exception:
             # An error here would end the read loop, and with it every other subscription.
-            _log.exception("a message handler failed", subject=subject.decode())
+            _log.exception("a message handler failed", subject=on)
 
     async def start_listening(
         self, subject: str, handler: FrameHandler, queue: str = ""
@@ -95,8 +97,12 @@ def _sid(sub: Subscription) -> int:
 
 
 def header(raw: bytes, name: bytes) -> bytes | None:
-    """Return the value of one header of a raw block, or None."""
-    start = raw.find(b"\r\n" + name + b": ")
+    """Return the value of one header of a raw block, or None.
+
+    Of several the last: the server adds its own at the end and leaves what a publisher has put
+    before them, which would be a way to lie about the subject, and so about the sender.
+    """
+    start = raw.rfind(b"\r\n" + name + b": ")
     if start < 0:
         return None
     start += len(name) + 4

@@ -70,7 +70,7 @@ async def _once(
             seq = header(raw, b"Nats-Sequence")
             subject = header(raw, b"Nats-Subject")
             if seq is not None and subject is not None:
-                frames.append(DirectFrame(int(seq), subject.decode(), body, raw))
+                frames.append(DirectFrame(int(seq), subject.decode("utf-8", "replace"), body, raw))
         elif done.done():
             return
         elif code == 204:

@@ -61,7 +61,7 @@ class NatsInboxMessage:
         self.deliveries = int(tokens[-5])
         self.stored_at = int(tokens[-2])
         # Where it came from: "BUS <seq> <filters> <destinations> <subject> <…>".
-        source = (header(raw, b"Nats-Stream-Source") or b"").decode().split(" ")
+        source = (header(raw, b"Nats-Stream-Source") or b"").decode("utf-8", "replace").split(" ")
         self.seq = int(source[1]) if len(source) > 1 else 0
         self.subject = source[4] if len(source) > 4 else ""
 
