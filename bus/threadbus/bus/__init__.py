@@ -81,6 +81,7 @@ from threadbus.bus.store_errors import (
     ArtifactCorruptError,
     ArtifactError,
     ArtifactNotFoundError,
+    ArtifactNotStoredError,
     ArtifactTooLargeError,
     RegistryError,
 )
@@ -108,6 +109,7 @@ __all__ = [
     "ArtifactCorruptError",
     "ArtifactError",
     "ArtifactNotFoundError",
+    "ArtifactNotStoredError",
     "ArtifactTooLargeError",
     "Artifacts",
     "AssignmentResult",

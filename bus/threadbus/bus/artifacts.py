@@ -10,11 +10,13 @@ from typing import Final
 
 import msgspec
 
+from threadbus.bus.errors import AppendError, StorageFullError
 from threadbus.bus.ports import Backend
 from threadbus.bus.settings import BusSettings
 from threadbus.bus.store_errors import (
     ArtifactCorruptError,
     ArtifactNotFoundError,
+    ArtifactNotStoredError,
     ArtifactTooLargeError,
 )
 from threadbus.schemas import (
@@ -43,8 +45,13 @@ class Artifacts:
 
     def __init__(self, backend: Backend, settings: BusSettings) -> None:
         self._backend = backend
-        self._inline = settings.part_max_bytes
+        self._part_max = settings.part_max_bytes
         self._limit = settings.artifact_max_bytes
+
+    @property
+    def _inline(self) -> int:
+        """Bytes of a part that stays in its event; half of what a small server takes."""
+        return min(self._part_max, self._backend.log.max_payload // 2)
 
     async def put(
         self,
@@ -64,6 +71,7 @@ class Artifacts:
 
         Raises:
             ArtifactTooLargeError: more bytes than ``artifact_max_bytes``.
+            ArtifactNotStoredError: the server has no room, refused, or did not answer.
 
         Cancellation: safe; put it again.
         """
@@ -71,7 +79,11 @@ class Artifacts:
             raise ArtifactTooLargeError(len(content), self._limit)
         digest = await _sha256(content)
         if not await self._backend.objects.exists(digest):
-            await self._backend.objects.put(digest, content)
+            try:
+                await self._backend.objects.put(digest, content)
+            except AppendError as error:
+                reason = error.reason if isinstance(error, StorageFullError) else str(error)
+                raise ArtifactNotStoredError(digest, len(content), reason) from error
         return ReferencePart(
             sha256=digest, size=len(content), name=name, media_type=media_type, of=of
         )

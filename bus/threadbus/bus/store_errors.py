@@ -5,6 +5,7 @@ BusError
 │   ├── AgentNameTakenError         somebody living holds the name
 │   └── AgentReplacedError          somebody took the name over
 └── ArtifactError                   an artifact could not be stored or read
+    ├── ArtifactNotStoredError      the server did not take the content
     ├── ArtifactNotFoundError       no content with that hash
     ├── ArtifactCorruptError        content that does not match its hash
     └── ArtifactTooLargeError       more bytes than one artifact may have
@@ -50,6 +51,22 @@ class AgentReplacedError(RegistryError):
 
 class ArtifactError(BusError):
     """An artifact could not be stored or read."""
+
+
+class ArtifactNotStoredError(ArtifactError):
+    """The server did not take the content."""
+
+    def __init__(self, sha256: str, size: int, reason: str) -> None:
+        super().__init__(sha256, size, reason)
+        self.sha256 = sha256
+        self.size = size
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f"artifact {self.sha256} of {self.size:,} bytes was not stored ({self.reason}); "
+            "nothing names it yet: put it again, or give JetStream more storage if it is full"
+        )
 
 
 class ArtifactNotFoundError(ArtifactError):

@@ -69,14 +69,13 @@ class NatsBackend:
         self.inboxes = NatsInboxes(client)
         self.agents = NatsBucket(client, self.log, AGENTS_BUCKET)
         self.presence = NatsBucket(client, self.log, PRESENCE_BUCKET)
-        self.objects = NatsObjects(client)
+        self.objects = NatsObjects(client, self.log)
         self.live = NatsLive(client)
 
     async def ensure(self) -> None:
         """Create what is missing, check what is there (see :mod:`._nats.streams`)."""
         for spec in specs(self._settings.replicas):
             await ensure_stream(self._client, spec)
-        await self.objects.ensure(self._settings.replicas)
         await self.log.look_at_leader()
 
     async def facts(self) -> ServerFacts:

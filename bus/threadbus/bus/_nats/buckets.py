@@ -2,35 +2,34 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import AsyncGenerator, Callable, Sequence
+import contextlib
+from base64 import urlsafe_b64encode
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from typing import Final
 
+import msgspec
 from nats.errors import Error as NatsError
-from nats.js import JetStreamContext
-from nats.js.api import ObjectMeta, ObjectStoreConfig, StorageType
-from nats.js.errors import BucketNotFoundError, NotFoundError, ObjectNotFoundError
-from nats.js.object_store import ObjectStore
 
+from threadbus.bus._nats.api import api
 from threadbus.bus._nats.client import DirectClient, header
 from threadbus.bus._nats.direct import direct_get
 from threadbus.bus._nats.log import NatsLog
 from threadbus.bus._nats.streams import ARTIFACTS_BUCKET
-from threadbus.bus.errors import (
-    ReadError,
-)
+from threadbus.bus.errors import AppendError, ReadError
 from threadbus.bus.ports import Guard, KeyEntry
-from threadbus.bus.store_errors import (
-    ArtifactTooLargeError,
-)
+from threadbus.bus.store_errors import ArtifactTooLargeError
 from threadbus.schemas import new_event_id
 
 _TIMEOUT: Final = timedelta(seconds=10)
 _GONE: Final = (b"DEL", b"PURGE")
 _MAX_KEYS: Final = 50_000
 _CHUNKS: Final = 64
+_CHUNK_BYTES: Final = 128 * 1024
+_HEADER_ROOM: Final = 512
+_PUT_TIMEOUT: Final = timedelta(seconds=30)
 
 
 class NatsBucket:
@@ -128,67 +127,111 @@ def _is_gone(raw: bytes) -> bool:
     return header(raw, b"KV-Operation") in _GONE or header(raw, b"Nats-Marker-Reason") is not None
 
 
+class _ObjectInfo(msgspec.Struct, omit_defaults=True):
+    """What the object store keeps of an object, as the nats tools write it."""
+
+    name: str
+    bucket: str
+    nuid: str
+    size: int = 0
+    chunks: int = 0
+    mtime: str = ""
+    digest: str = ""
+    options: dict[str, int] = {}
+    deleted: bool = False
+
+
 class NatsObjects:
     """The object store: chunks of a content under its name."""
 
-    def __init__(self, client: DirectClient) -> None:
+    def __init__(self, client: DirectClient, log: NatsLog) -> None:
         self._client = client
-        self._js = JetStreamContext(client)
-        self._store: ObjectStore | None = None
-
-    async def ensure(self, replicas: int) -> None:
-        """Create the bucket where it is missing."""
-        try:
-            self._store = await self._js.object_store(ARTIFACTS_BUCKET)
-        except (BucketNotFoundError, NotFoundError):
-            self._store = await self._js.create_object_store(  # pyright: ignore[reportUnknownMemberType]
-                ARTIFACTS_BUCKET,
-                ObjectStoreConfig(storage=StorageType.FILE, replicas=replicas),
-            )
-
-    async def _bucket(self) -> ObjectStore:
-        if self._store is None:
-            self._store = await self._js.object_store(ARTIFACTS_BUCKET)
-        return self._store
+        self._log = log
+        self._stream = f"OBJ_{ARTIFACTS_BUCKET}"
 
     async def exists(self, name: str) -> bool:
         """Whether there is an object of that name."""
-        try:
-            await (await self._bucket()).get_info(name)
-        except (ObjectNotFoundError, NotFoundError, BucketNotFoundError):
-            return False
-        return True
+        return await self._info(name) is not None
 
     async def put(self, name: str, content: bytes) -> None:
-        """Store an object."""
-        await (await self._bucket()).put(name, io.BytesIO(content), meta=ObjectMeta(name=name))
+        """Store an object: its chunks, then what names them. What fails leaves no object."""
+        nuid = new_event_id()
+        chunks = f"$O.{ARTIFACTS_BUCKET}.C.{nuid}"
+        size = min(_CHUNK_BYTES, self._client.max_payload - _HEADER_ROOM)
+        starts = range(0, len(content), size)
+        info = _ObjectInfo(
+            name=name,
+            bucket=ARTIFACTS_BUCKET,
+            nuid=nuid,
+            size=len(content),
+            chunks=len(starts),
+            mtime=datetime.now(UTC).isoformat(),
+            digest="SHA-256=" + urlsafe_b64encode(sha256(content).digest()).decode(),
+            options={"max_chunk_size": size},
+        )
+        try:
+            for start in starts:
+                # One after the other: a chunk that is sent again must not come after the next.
+                await self._append(chunks, content[start : start + size])
+            await self._append(
+                _meta_subject(name), msgspec.json.encode(info), {"Nats-Rollup": "sub"}
+            )
+        except AppendError:
+            with contextlib.suppress(NatsError, TimeoutError):
+                await api(self._client, f"STREAM.PURGE.{self._stream}", {"filter": chunks})
+            raise
+
+    async def _append(
+        self, subject: str, body: bytes, headers: Mapping[str, str] | None = None
+    ) -> None:
+        sent = await self._log.append(
+            subject,
+            body,
+            msg_id=new_event_id(),
+            guard=None,
+            headers=headers or {},
+            timeout=_PUT_TIMEOUT,
+        )
+        await sent
+
+    async def _info(self, name: str) -> _ObjectInfo | None:
+        frames, _ = await direct_get(
+            self._client, self._stream, {"multi_last": [_meta_subject(name)], "batch": 1}
+        )
+        try:
+            info = msgspec.json.decode(frames[0].body, type=_ObjectInfo) if frames else None
+        except msgspec.DecodeError:
+            # Written by somebody else: put again, it is as if it was not there.
+            return None
+        return None if info is None or info.deleted else info
 
     async def get(self, name: str, limit: int) -> bytes | None:
         """Return an object of at most *limit* bytes, or None where there is none."""
-        bucket = await self._bucket()
-        try:
-            info = await bucket.get_info(name)
-        except (ObjectNotFoundError, NotFoundError, BucketNotFoundError):
+        info = await self._info(name)
+        if info is None:
             return None
-        size = info.size or 0
-        if size > limit:
-            raise ArtifactTooLargeError(size, limit)
-        # nats-py waits for ever where a chunk is missing; a direct get says what there is.
+        if info.size > limit:
+            raise ArtifactTooLargeError(info.size, limit)
+        # What is missing ends the content early, and its hash then tells.
         content = bytearray()
         after = 0
-        more = size > 0
+        more = info.size > 0
         while more:
             request = {
                 "seq": after + 1,
                 "batch": _CHUNKS,
                 "next_by_subj": f"$O.{ARTIFACTS_BUCKET}.C.{info.nuid}",
             }
-            frames, more = await direct_get(self._client, f"OBJ_{ARTIFACTS_BUCKET}", request)
+            frames, more = await direct_get(self._client, self._stream, request)
             if not frames:
                 break
             after = frames[-1].seq
             for frame in frames:
                 content += frame.body
-            if len(content) > size:
+            if len(content) > info.size:
                 break
         return bytes(content)
+
+
+def _meta_subject(name: str) -> str:
+    return f"$O.{ARTIFACTS_BUCKET}.M.{urlsafe_b64encode(name.encode()).decode()}"

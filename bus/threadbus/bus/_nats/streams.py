@@ -50,7 +50,8 @@ class StreamSpec:
     """Fields that the server cannot, or must not, change afterwards."""
 
 
-_FIXED: Final = frozenset({"storage", "retention", "deny_delete", "deny_purge"})
+# Subjects could be changed. A stream with others is somebody else's, and to be left alone.
+_FIXED: Final = frozenset({"subjects", "storage", "retention", "deny_delete", "deny_purge"})
 
 
 def inbox_sources(log_stream: str = LOG_STREAM) -> list[dict[str, Any]]:
@@ -133,6 +134,18 @@ def specs(replicas: int) -> tuple[StreamSpec, ...]:
             allow_msg_ttl=True,
             subject_delete_marker_ttl=_MARKER_TTL_NS,
             num_replicas=replicas,
+        ),
+        StreamSpec(
+            f"OBJ_{ARTIFACTS_BUCKET}",
+            {
+                "subjects": [f"$O.{ARTIFACTS_BUCKET}.C.>", f"$O.{ARTIFACTS_BUCKET}.M.>"],
+                "discard": "new",
+                "storage": "file",
+                "allow_direct": True,
+                "allow_rollup_hdrs": True,
+                "num_replicas": replicas,
+            },
+            _FIXED - {"deny_delete", "deny_purge"},
         ),
     )
 
