@@ -10,8 +10,8 @@ from threadbus.bus.artifacts import (
 from threadbus.bus.bus import (
     Bus,
     LiveHandler,
-    connect,
 )
+from threadbus.bus.connecting import connect
 from threadbus.bus.errors import (
     AppendError,
     AppendTimeoutError,
