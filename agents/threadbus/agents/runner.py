@@ -142,7 +142,7 @@ class AgentRunner:
 
         Cancellation: what runs is aborted and its mentions go back at once.
         """
-        await self._bus.registry.register(
+        record = await self._bus.registry.register(
             self._agent.card,
             holder=self._holder,
             takeover=self._takeover,
@@ -156,7 +156,9 @@ class AgentRunner:
             self._bus.registry.watching(self._agent.name, self._card_changed.set),
             self._beating(),
             self._bus.inbox(
-                room=self._agent.limits.concurrency * 2, fresh=self._replicas == 1
+                room=self._agent.limits.concurrency * 2,
+                stream=record.inbox_stream,
+                fresh=self._replicas == 1,
             ) as inbox,
         ):
             await self._work(inbox)

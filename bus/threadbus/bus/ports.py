@@ -163,6 +163,10 @@ class InboxPort(Protocol):
         """Attach to the inbox of *agent*, creating it where it is not."""
         ...
 
+    async def push(self, agent: str, stream: str, ack_wait: timedelta) -> None:
+        """Have the mentions of *agent* pushed to ``inbox.<agent>``, instead of pulled."""
+        ...
+
     async def remove(self, agent: str, stream: str) -> None:
         """Take the inbox away; mentions that wait in it are kept by the stream."""
         ...

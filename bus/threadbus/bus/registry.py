@@ -73,6 +73,7 @@ class Registry:
     def __init__(self, backend: Backend, settings: BusSettings) -> None:
         self._backend = backend
         self._ttl = settings.presence_ttl
+        self._ack_wait = settings.ack_wait
         self._known: dict[str, float] = {}
 
     async def register(
@@ -91,7 +92,8 @@ class Registry:
             holder: who holds the name: an instance, or a group of replicas.
             takeover: replace whoever holds the name; it is told and stops.
             replicas: how many instances share the inbox.
-            push: whether mentions are pushed to ``inbox.<name>``.
+            push: have mentions pushed to ``inbox.<name>`` in queue group ``<name>``, for an agent
+                that subscribes instead of pulling; it answers each with ``+ACK``.
 
         Raises:
             AgentNameTakenError: somebody else holds the name and is living.
@@ -126,6 +128,8 @@ class Registry:
             except GuardFailedError:
                 # Another process registered the name in between: look again who holds it.
                 continue
+            if push:
+                await self._backend.inboxes.push(name, record.inbox_stream, self._ack_wait)
             return record
         raise AgentNameTakenError(name, "several that register at once", "", 0)
 

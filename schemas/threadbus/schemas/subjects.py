@@ -185,6 +185,11 @@ def inbox_filter(agent: AgentName) -> SubjectFilter:
     return SubjectFilter(f"mention.{known_agent_name(agent)}.>")
 
 
+def push_subject(agent: AgentName) -> Subject:
+    """Build the subject that the mentions of an agent are pushed to, where it asked for that."""
+    return Subject(f"inbox.{parse_agent_name(agent)}")
+
+
 def stored_filter(log_filter: SubjectFilter) -> SubjectFilter:
     """Match what the server repeats once it has stored it."""
     return SubjectFilter(STORED_PREFIX + log_filter)

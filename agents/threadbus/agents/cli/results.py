@@ -28,6 +28,13 @@ class Said(msgspec.Struct, kw_only=True):
     stored: Annotated[list[str], _about("mentioned agents that are not living; it waits")] = []
 
 
+class Registered(msgspec.Struct, kw_only=True):
+    """What `register` and `deregister` print."""
+
+    agent: Annotated[str, _about("the agent's name")]
+    inbox: Annotated[str, _about("where its mentions are; empty once it is not registered")]
+
+
 class Asked(msgspec.Struct, kw_only=True):
     """What `ask` and `attach` print at the end, and `ask --no-wait` at once."""
 
@@ -204,10 +211,12 @@ OF_COMMAND: Final[dict[str, type[msgspec.Struct]]] = {
     "ask": Asked,
     "attach": Asked,
     "cancel": Said,
+    "deregister": Registered,
     "config": Config,
     "demo": Demo,
     "doctor": Diagnosis,
     "init": Project,
+    "register": Registered,
     "reply": Said,
     "run": Running,
     "send": Said,

@@ -19,12 +19,12 @@ from typing import Final
 import structlog
 from nats.errors import Error as NatsError
 
-from threadbus.bus._nats.api import api
+from threadbus.bus._nats.api import ApiAnswer, api
 from threadbus.bus._nats.client import DirectClient, header, status
 from threadbus.bus._nats.direct import parse_time
 from threadbus.bus.errors import ClosedError, ReadError
 from threadbus.bus.ports import WaitingMention
-from threadbus.schemas import AgentName, inbox_filter
+from threadbus.schemas import AgentName, inbox_filter, push_subject
 
 _EXPIRES_S: Final = 30.0
 _HEARTBEAT_S: Final = 10.0
@@ -118,25 +118,7 @@ class NatsInboxPull:
 
     async def create(self) -> None:
         """Create the consumer, or find it."""
-        subject = inbox_filter(self._agent)
-        answer = await api(
-            self._client,
-            f"CONSUMER.CREATE.{self._stream}.{self.consumer}.{subject}",
-            {
-                "stream_name": self._stream,
-                "config": {
-                    "name": self.consumer,
-                    "durable_name": self.consumer,
-                    "filter_subject": subject,
-                    "ack_policy": "explicit",
-                    "ack_wait": int(self._ack_wait.total_seconds() * 1e9),
-                    # Attempts are counted from the log; past max_deliver a message is stuck.
-                    "max_deliver": -1,
-                    "max_ack_pending": _MAX_ACK_PENDING,
-                    "mem_storage": True,
-                },
-            },
-        )
+        answer = await _create_consumer(self._client, self._agent, self._stream, self._ack_wait)
         if answer.error is not None:
             raise ReadError(f"the inbox of {self._agent}", answer.error.description)
         self._gone = False
@@ -267,6 +249,21 @@ class NatsInboxes:
         for pull in self._pulls:
             pull.on_reconnected()
 
+    async def push(self, agent: str, stream: str, ack_wait: timedelta) -> None:
+        """Have the mentions of *agent* pushed to ``inbox.<agent>``, instead of pulled."""
+        name = AgentName(agent)
+        await self.remove(agent, stream)
+        answer = await _create_consumer(
+            self._client,
+            name,
+            stream,
+            ack_wait,
+            deliver_subject=push_subject(name),
+            deliver_group=agent,
+        )
+        if answer.error is not None:
+            raise ReadError(f"the inbox of {agent}", answer.error.description)
+
     async def remove(self, agent: str, stream: str) -> None:
         """Take the consumer away; what waits stays in the stream."""
         answer = await api(self._client, f"CONSUMER.DELETE.{stream}.agent-{agent}")
@@ -306,3 +303,23 @@ class NatsInboxes:
             raise ReadError(f"the inbox of {agent}", answer.error.description)
         message = answer.message
         return WaitingMention(agent, message.subject, parse_time(message.time))
+
+
+async def _create_consumer(
+    client: DirectClient, agent: AgentName, stream: str, ack_wait: timedelta, **more: object
+) -> ApiAnswer:
+    subject, name = inbox_filter(agent), f"agent-{agent}"
+    config: dict[str, object] = {
+        "name": name,
+        "durable_name": name,
+        "filter_subject": subject,
+        "ack_policy": "explicit",
+        "ack_wait": int(ack_wait.total_seconds() * 1e9),
+        # Attempts are counted from the log; past max_deliver a message is stuck.
+        "max_deliver": -1,
+        "max_ack_pending": _MAX_ACK_PENDING,
+        "mem_storage": True,
+        **more,
+    }
+    request = {"stream_name": stream, "config": config}
+    return await api(client, f"CONSUMER.CREATE.{stream}.{name}.{subject}", request)
