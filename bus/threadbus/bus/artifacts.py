@@ -111,6 +111,15 @@ class Artifacts:
                 return content
         raise ArtifactCorruptError(reference.sha256, found)
 
+    def fit(self, parts: Sequence[Part]) -> bool:
+        """Whether every part is surely small enough to stay in the event."""
+        for part in parts:
+            # A character takes at most four bytes: no need to encode what is surely small.
+            small = isinstance(part, TextPart) and len(part.text) * 4 <= self._inline
+            if not small and not isinstance(part, ReferencePart):
+                return False
+        return True
+
     async def offload(self, parts: Sequence[Part]) -> Parts:
         """Return *parts* with every one above ``part_max_bytes`` put into the object store.
 

@@ -258,7 +258,7 @@ class Bus:
         """
         name = parse_agent_name(to)
         known_to = self._log.known_to(task, thread)
-        async with self.waits.following(task, thread, known_to, new=True) as entries:
+        async with self.waits.following_reply(task, thread, name, known_to, new=True) as entries:
             sent = await self.send(
                 task,
                 thread,
@@ -271,7 +271,14 @@ class Bus:
             )
             if not sent.duplicate:
                 return await self.waits.reply_from(
-                    entries, task, thread, sent.event.id, name, timeout, sent.seq
+                    entries,
+                    task,
+                    thread,
+                    sent.event.id,
+                    name,
+                    timeout,
+                    sent.seq,
+                    known_open=True,
                 )
         return await self.waits.for_reply(
             task, thread, sent.event.id, name, after=sent.seq, timeout=timeout
@@ -279,7 +286,7 @@ class Bus:
 
     # reading
 
-    async def read(
+    def read(
         self, task: TaskId, thread: ThreadId | None = None, after: int = 0
     ) -> AsyncGenerator[Entry]:
         """Read a super-task, or one thread of it, in log order, to its end.
@@ -297,8 +304,7 @@ class Bus:
 
         Cancellation: safe.
         """
-        async for entry in self._log.read(task, thread, after):
-            yield entry
+        return self._log.read(task, thread, after)
 
     async def follow(
         self, task: TaskId, thread: ThreadId | None = None, after: int = 0

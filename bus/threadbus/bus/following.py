@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
-from typing import Final, TypeAlias
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from types import TracebackType
+from typing import Final, Self, TypeAlias
 
 from threadbus.bus.ports import Backend, StoredMessage
 from threadbus.schemas import (
@@ -24,6 +25,11 @@ _LOOK_EVERY_S: Final = 5.0
 Entry: TypeAlias = Recorded | Rejected
 """What a reader gets: an event, or the report that some bytes are none."""
 
+Wanted: TypeAlias = Callable[[str], bool]
+"""Says of a subject of the log whether its message matters; the others are not decoded."""
+
+Look: TypeAlias = Callable[[], Awaitable[None]]
+
 
 def decode_entry(message: StoredMessage) -> Entry:
     """Decode one message of the log; bytes that are no event become a report."""
@@ -34,8 +40,12 @@ def decode_entry(message: StoredMessage) -> Entry:
     return Recorded(message.seq, event, message.stored_at, message.body)
 
 
-class Follower:
-    """History, then the tail; read again whenever the tail may have missed something."""
+class Follower(AsyncIterator[Entry]):
+    """History, then the tail; read again whenever the tail may have missed something.
+
+    A context and an iterator by itself, not a generator: a wait goes through it once for each
+    message that it waits for, and a generator that is left half read is closed by a task.
+    """
 
     def __init__(
         self,
@@ -43,16 +53,54 @@ class Follower:
         filter_: SubjectFilter,
         after: int,
         decode: Callable[[StoredMessage], Entry],
+        *,
+        new: bool = False,
+        wanted: Wanted | None = None,
+        first_look: Look | None = None,
     ) -> None:
-        self.filter = filter_
-        self._backend = backend
-        self._decode = decode
-        self._last = after
-        self._tail: deque[StoredMessage] = deque()
-        self._woken = asyncio.Event()
-        self._lost = False
+        """Prepare to follow; nothing is asked for before the context is entered.
 
-    def on_message(self, message: StoredMessage) -> None:
+        Args:
+            backend: whose log is followed.
+            filter_: which subjects.
+            after: only what is later than this sequence.
+            decode: makes an entry of a message.
+            new: nothing is there yet, so that only what comes from now on is awaited.
+            wanted: says of a subject whether its message is to be given; all when absent.
+            first_look: awaited once, when nothing has come for a moment; what it raises ends the
+                following. For what would cost too much to look at where the answer comes at once.
+        """
+        self._backend = backend
+        self._filter = filter_
+        self._last = after
+        self._decode = decode
+        self._wanted = wanted
+        self._tailing = backend.log.tail(filter_, self._on_message, self._on_loss)
+        self._history: AsyncGenerator[list[StoredMessage]] | None = None
+        self._batch: deque[StoredMessage] = deque()
+        self._tail: deque[StoredMessage] = deque()
+        self._lost = not new
+        self._first_look = first_look
+        self._patience = _FIRST_LOOK_S
+        self._waiter: asyncio.Future[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        await self._tailing.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if self._history is not None:
+                await self._history.aclose()
+        finally:
+            await self._tailing.__aexit__(kind, error, trace)
+
+    def _on_message(self, message: StoredMessage) -> None:
         if not self._backend.log.tail_is_whole:
             self._lost = True
         elif len(self._tail) >= _MAX_TAIL:
@@ -61,40 +109,62 @@ class Follower:
             self._lost = True
         elif not self._lost:
             self._tail.append(message)
-        self._woken.set()
+        self._wake()
 
-    def on_loss(self) -> None:
+    def _on_loss(self) -> None:
         self._lost = True
-        self._woken.set()
+        self._wake()
 
-    def _has_news(self) -> bool:
-        return self._lost or bool(self._tail)
+    def _look_again(self) -> None:
+        # Interest may take a moment to reach another server: look now and then.
+        self._patience = _LOOK_EVERY_S
+        self._on_loss()
 
-    async def entries(self, *, read_first: bool) -> AsyncGenerator[Entry]:
-        if read_first:
-            self._lost = True
-        patience = _FIRST_LOOK_S
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def __anext__(self) -> Entry:
+        """Return the next entry; there is always one more.
+
+        Cancellation: safe.
+        """
         while True:
-            if self._lost:
+            if self._batch:
+                message = self._batch.popleft()
+            elif self._history is not None:
+                await self._read_on(self._history)
+                continue
+            elif self._lost:
+                if self._first_look is not None and self._patience != _FIRST_LOOK_S:
+                    look, self._first_look = self._first_look, None
+                    await look()
                 self._lost = False
                 self._tail.clear()
-                async for batch in self._backend.log.read(self.filter, self._last, NO_LIMIT):
-                    for message in batch:
-                        self._last = message.seq
-                        yield self._decode(message)
+                self._history = self._backend.log.read(self._filter, self._last, NO_LIMIT)
                 continue
-            while self._tail:
+            elif self._tail:
                 message = self._tail.popleft()
-                if message.seq > self._last:
-                    self._last = message.seq
-                    yield self._decode(message)
-            self._woken.clear()
-            if self._has_news():
+            else:
+                await self._wait()
                 continue
-            try:
-                async with asyncio.timeout(patience):
-                    await self._woken.wait()
-            except TimeoutError:
-                # Interest may take a moment to reach another server: look now and then.
-                self._lost = True
-                patience = _LOOK_EVERY_S
+            if message.seq > self._last:
+                self._last = message.seq
+                if self._wanted is None or self._wanted(message.subject):
+                    return self._decode(message)
+
+    async def _read_on(self, history: AsyncGenerator[list[StoredMessage]]) -> None:
+        try:
+            self._batch.extend(await anext(history))
+        except StopAsyncIteration:
+            self._history = None
+
+    async def _wait(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._waiter = loop.create_future()
+        timer = loop.call_later(self._patience, self._look_again)
+        try:
+            await self._waiter
+        finally:
+            timer.cancel()
+            self._waiter = None

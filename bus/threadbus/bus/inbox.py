@@ -65,7 +65,7 @@ class Delivery:
         await self._message.in_progress()
 
 
-class Inbox:
+class Inbox(AsyncIterator[Delivery]):
     """An attached inbox; see :meth:`threadbus.bus.Bus.inbox`."""
 
     def __init__(self, pull: InboxPull, log: EventLog, speaker: Speaker, room: int) -> None:
@@ -74,12 +74,8 @@ class Inbox:
         self._speaker = speaker
         self._room = room
 
-    def __aiter__(self) -> AsyncIterator[Delivery]:
-        return self._deliveries()
-
-    async def _deliveries(self) -> AsyncIterator[Delivery]:
-        while True:
-            yield await self.next()
+    async def __anext__(self) -> Delivery:
+        return await self.next()
 
     async def next(self) -> Delivery:
         """Return the next mention.

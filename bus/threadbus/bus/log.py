@@ -13,8 +13,8 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Any, Final
 
 import msgspec
@@ -26,10 +26,9 @@ from threadbus.bus.errors import (
     InvalidTransitionError,
     NotAParticipantError,
     TaskNotFoundError,
-    ThreadClosedError,
     ThreadNotFoundError,
 )
-from threadbus.bus.following import NO_LIMIT, Entry, Follower, decode_entry
+from threadbus.bus.following import NO_LIMIT, Entry, Follower, Look, Wanted, decode_entry
 from threadbus.bus.ports import Backend, Guard, GuardFailedError, Position, StoredMessage
 from threadbus.bus.settings import BusSettings
 from threadbus.bus.state import ThreadState
@@ -107,14 +106,19 @@ class EventLog:
             position = await (await self._send(event, None))
             return Appended(position.seq, event, position.duplicate)
         body = encode_event(event)
-        state = await self.thread(event.task, event.thread)
+        state = self._threads.get((event.task, event.thread))
+        if state is None:
+            state = await self.thread(event.task, event.thread)
+        else:
+            self._threads.move_to_end((event.task, event.thread))
         for attempt in range(_ATTEMPTS):
             stored = state.control_seqs.get(event.id)
             if stored is not None:
                 return Appended(stored, event, duplicate=True)
             seen = state.last_ctl_seq
             try:
-                await self._validate(state, event)
+                if not state.admits(event):
+                    await self._validate(state, event)
                 if check is not None:
                     check(state)
             except AppendError:
@@ -154,10 +158,10 @@ class EventLog:
         future = await self._send(event, None)
         future.add_done_callback(_report_lost)
 
-    async def _send(
+    def _send(
         self, event: Event, guard: Guard | None, body: bytes | None = None
-    ) -> asyncio.Future[Position]:
-        return await self._backend.log.append(
+    ) -> Awaitable[asyncio.Future[Position]]:
+        return self._backend.log.append(
             event.subject,
             encode_event(event) if body is None else body,
             msg_id=event.id,
@@ -168,10 +172,8 @@ class EventLog:
 
     async def _find(self, event: Event, after: int) -> int | None:
         """Look for an event whose first copy may have been stored before the guard failed."""
-        filter_ = SubjectFilter(event.subject)
-        async for batch in self._backend.log.read(filter_, after, NO_LIMIT):
-            for message in batch:
-                entry = decode_entry(message)
+        async with aclosing(self._read(SubjectFilter(event.subject), after)) as entries:
+            async for entry in entries:
                 if isinstance(entry, Recorded) and entry.event.id == event.id:
                     return entry.seq
         return None
@@ -187,8 +189,7 @@ class EventLog:
             raise InvalidTransitionError(
                 f"opening {what} {event.task}", "it was opened before", ["use it", "another id"]
             )
-        if not state.is_open:
-            raise ThreadClosedError(event.task, event.thread, state.outcome, state.summary)
+        state.check_open()
         outside = [
             name for name in (event.sender, *event.mentions) if name not in state.participants
         ]
@@ -245,6 +246,14 @@ class EventLog:
             await self._raise_not_found(task, thread)
         return state
 
+    async def check_open(self, task: TaskId, thread: ThreadId) -> None:
+        """Check that a thread is open, as the log has it now.
+
+        Raises:
+            TaskNotFoundError, ThreadNotFoundError, ThreadClosedError: it is not.
+        """
+        (await self.existing_thread(task, thread)).check_open()
+
     async def check_exists(self, task: TaskId, thread: ThreadId) -> None:
         """Check that a thread was ever opened; nothing is read where that is known.
 
@@ -262,11 +271,12 @@ class EventLog:
                 return known.copy()
         state = ThreadState(task=task, thread=thread)
         if seq > 0:
-            async for entry in self._read(control_filter(task, thread), 0):
-                if entry.seq > seq:
-                    break
-                if isinstance(entry, Recorded):
-                    state.apply(entry.seq, entry.event)
+            async with aclosing(self._read(control_filter(task, thread), 0)) as entries:
+                async for entry in entries:
+                    if entry.seq > seq:
+                        break
+                    if isinstance(entry, Recorded):
+                        state.apply(entry.seq, entry.event)
         return state
 
     async def check_may_speak(self, task: TaskId, thread: ThreadId, name: AgentName) -> None:
@@ -276,8 +286,7 @@ class EventLog:
             TaskNotFoundError, ThreadNotFoundError, ThreadClosedError, NotAParticipantError.
         """
         state = await self.existing_thread(task, thread)
-        if not state.is_open:
-            raise ThreadClosedError(task, thread, state.outcome, state.summary)
+        state.check_open()
         if name not in state.participants:
             raise NotAParticipantError([name], task, thread, list(state.participants))
 
@@ -324,9 +333,9 @@ class EventLog:
 
     # reading
 
-    async def read(
+    def read(
         self, task: TaskId, thread: ThreadId | None = None, after: int = 0
-    ) -> AsyncIterator[Entry]:
+    ) -> AsyncGenerator[Entry]:
         """Read a super-task, or one thread of it, in log order, to its end.
 
         Args:
@@ -336,13 +345,13 @@ class EventLog:
 
         Cancellation: safe.
         """
-        async for entry in self._read(_filter(task, thread), after):
-            yield entry
+        return self._read(_filter(task, thread), after)
 
-    async def _read(self, filter_: SubjectFilter, after: int) -> AsyncIterator[Entry]:
-        async for batch in self._backend.log.read(filter_, after, NO_LIMIT):
-            for message in batch:
-                yield self._decode(message)
+    async def _read(self, filter_: SubjectFilter, after: int) -> AsyncGenerator[Entry]:
+        async with aclosing(self._backend.log.read(filter_, after, NO_LIMIT)) as batches:
+            async for batch in batches:
+                for message in batch:
+                    yield self._decode(message)
 
     def _decode(self, message: StoredMessage) -> Entry:
         entry = decode_entry(message)
@@ -357,8 +366,7 @@ class EventLog:
             if isinstance(entry, Recorded) and entry.event.task.startswith(prefix):
                 yield entry
 
-    @asynccontextmanager
-    async def following(
+    def following(
         self,
         task: TaskId,
         thread: ThreadId | None = None,
@@ -366,7 +374,9 @@ class EventLog:
         *,
         new: bool = False,
         controls: bool = False,
-    ) -> AsyncGenerator[AsyncIterator[Entry]]:
+        wanted: Wanted | None = None,
+        first_look: Look | None = None,
+    ) -> AbstractAsyncContextManager[AsyncIterator[Entry]]:
         """Read a super-task or thread and go on live; no gap, no duplicate.
 
         Args:
@@ -375,18 +385,23 @@ class EventLog:
             after: only what is later than this sequence.
             new: nothing is there yet, so that only what comes from now on is awaited.
             controls: only the control events of *thread*.
+            wanted: says of a subject whether its message matters; the others are passed over.
+            first_look: awaited once, when nothing has come for a moment.
 
         Cancellation: safe; go on with the last sequence seen.
         """
         filter_ = _filter(task, thread)
         if controls:
             filter_ = control_filter(task, thread or MAIN_THREAD)
-        follower = Follower(self._backend, filter_, after, self._decode)
-        async with (
-            self._backend.log.tail(follower.filter, follower.on_message, follower.on_loss),
-            aclosing(follower.entries(read_first=not new)) as entries,
-        ):
-            yield entries
+        return Follower(
+            self._backend,
+            filter_,
+            after,
+            self._decode,
+            new=new,
+            wanted=wanted,
+            first_look=first_look,
+        )
 
 
 def _filter(task: TaskId, thread: ThreadId | None) -> SubjectFilter:

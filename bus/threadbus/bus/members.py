@@ -7,6 +7,9 @@ here, by everybody who waits.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+
+from threadbus.bus.following import Entry
 from threadbus.bus.log import EventLog
 from threadbus.bus.state import ThreadState
 from threadbus.schemas import EventClass, EventId, Recorded, TaskId, ThreadId
@@ -40,12 +43,13 @@ class Members:
         if event.id in self._seen:
             return None
         self._seen.add(event.id)
-        state = await self.thread(event.thread)
-        if event.event_class is EventClass.CTL:
+        state = self._threads.get(event.thread) or await self.thread(event.thread)
+        event_class = event.event_class
+        if event_class is EventClass.CTL:
             ignored = state.ignored
             state.apply(recorded.seq, event)
             return state if state.ignored == ignored else None
-        if event.event_class is EventClass.OBS or event.sender in state.participants:
+        if event_class is EventClass.OBS or event.sender in state.participants:
             return state
         return None
 
@@ -56,3 +60,53 @@ class Members:
             state = await self._log.thread_at(self._task, thread, self._after)
             self._threads[thread] = state
         return state
+
+
+class Counted(AsyncIterator[Recorded]):
+    """The events that count, until a thread ends that the reader cannot do without.
+
+    Not a generator: one that is left half read is closed by a task, for each wait.
+    """
+
+    def __init__(
+        self,
+        entries: AsyncIterator[Entry],
+        members: Members,
+        ends: set[ThreadId],
+        *,
+        known_open: bool = False,
+    ) -> None:
+        """Begin.
+
+        Args:
+            entries: what is read.
+            members: says which of them count.
+            ends: the threads whose end is the end; looked at anew each time.
+            known_open: they need not be looked at before the first event.
+        """
+        self._entries = entries
+        self._members = members
+        self._ends = ends
+        self._given: ThreadState | None = None
+        self._started = known_open
+
+    async def __anext__(self) -> Recorded:
+        """Return the next event that counts.
+
+        Raises:
+            ThreadClosedError: a thread in *ends* has closed; its closing event was given before.
+
+        Cancellation: safe.
+        """
+        if not self._started:
+            for thread in self._ends:
+                (await self._members.thread(thread)).check_open()
+            self._started = True
+        if self._given is not None and self._given.thread in self._ends:
+            self._given.check_open()
+        while True:
+            entry = await anext(self._entries)
+            if isinstance(entry, Recorded):
+                self._given = await self._members.take(entry)
+                if self._given is not None:
+                    return entry

@@ -7,7 +7,7 @@ memory (:mod:`threadbus.bus.testing`) in unit tests; one contract suite runs on 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -132,8 +132,11 @@ class LogPort(Protocol):
         """
         ...
 
-    def read(self, subject: str, after: int, limit: int) -> AsyncIterator[list[StoredMessage]]:
-        """Read up to *limit* messages that match, later than *after*, in batches."""
+    def read(self, subject: str, after: int, limit: int) -> AsyncGenerator[list[StoredMessage]]:
+        """Read up to *limit* messages that match, later than *after*, in batches.
+
+        Whoever leaves it before its end closes it.
+        """
         ...
 
     async def last_seq(self) -> int:

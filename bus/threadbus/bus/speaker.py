@@ -19,6 +19,7 @@ from threadbus.schemas import (
     EventId,
     ModelCalled,
     Part,
+    Parts,
     TaskId,
     ThreadId,
     make_event,
@@ -95,15 +96,18 @@ class Speaker:
         return event.id
 
     async def _offload(self, data: AnyData) -> AnyData:
-        if isinstance(data, ArtifactAdded):
-            (part,) = await self.artifacts.offload((data.part,))
-            return data if part is data.part else msgspec.structs.replace(data, part=part)
-        # What a model said is its output; everything else that has content has parts.
-        name = "output" if isinstance(data, ModelCalled) else "parts"
-        parts: tuple[Part, ...] = getattr(data, name, ())
-        if not parts:
+        name = _content_field(data)
+        content: Part | Parts = getattr(data, name, ())
+        if not isinstance(content, tuple):
+            (kept,) = await self.artifacts.offload((content,))
+            return msgspec.structs.replace(data, **{name: kept})
+        if self.artifacts.fit(content):
             return data
-        kept = await self.artifacts.offload(parts)
-        if all(new is old for new, old in zip(kept, parts, strict=True)):
-            return data
-        return msgspec.structs.replace(data, **{name: kept})
+        return msgspec.structs.replace(data, **{name: await self.artifacts.offload(content)})
+
+
+def _content_field(data: AnyData) -> str:
+    """Return where the content is: most types that have any call it their parts."""
+    if isinstance(data, ArtifactAdded):
+        return "part"
+    return "output" if isinstance(data, ModelCalled) else "parts"

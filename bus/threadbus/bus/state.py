@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from threadbus.bus.errors import ThreadClosedError
 from threadbus.schemas import (
     MAIN_THREAD,
     AgentName,
@@ -69,6 +70,24 @@ class ThreadState(msgspec.Struct, kw_only=True):
     def exists(self) -> bool:
         """Whether it was ever opened."""
         return self.creator is not None
+
+    def check_open(self) -> None:
+        """Check that the thread has not ended.
+
+        Raises:
+            ThreadClosedError: it has.
+        """
+        if self.exists and not self.is_open:
+            raise ThreadClosedError(self.task, self.thread, self.outcome, self.summary)
+
+    def admits(self, event: Event) -> bool:
+        """Whether *event* may be appended: quick, and without a reason where it may not."""
+        if not self.is_open or event.sender not in self.participants:
+            return False
+        for name in event.mentions:
+            if name not in self.participants:
+                return False
+        return not isinstance(event.data, TaskOpened | ThreadOpened)
 
     def copy(self) -> ThreadState:
         """Return a state of its own that can be folded on."""
@@ -198,15 +217,16 @@ class TaskState(msgspec.Struct, kw_only=True):
             return
         self.seen.add(event.id)
         self.events += 1
-        thread = self.thread(event.thread)
-        if event.event_class is EventClass.CTL:
+        thread = self.threads.get(event.thread) or self.thread(event.thread)
+        event_class = event.event_class
+        if event_class is EventClass.CTL:
             ignored = thread.ignored
             thread.apply(seq, event)
             if event.thread == MAIN_THREAD and thread.ignored == ignored:
                 self._control(event)
             return
         inside = event.sender in thread.participants
-        if event.event_class is EventClass.OBS:
+        if event_class is EventClass.OBS:
             inside = inside or event.sender in thread.removed
         if not inside:
             # What a stranger says past the guard does not count, nor what it says that it used.

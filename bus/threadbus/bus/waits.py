@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
+from types import TracebackType
 from typing import Final
 
 from threadbus.bus.errors import TaskNotFoundError, ThreadClosedError, WaitTimeoutError
 from threadbus.bus.following import Entry
 from threadbus.bus.log import EventLog
-from threadbus.bus.members import Members
+from threadbus.bus.members import Counted, Members
 from threadbus.bus.outcomes import (
     Answer,
     AssignmentResult,
@@ -28,7 +29,6 @@ from threadbus.bus.outcomes import (
     result_of,
     votes_on,
 )
-from threadbus.bus.state import ThreadState
 from threadbus.schemas import (
     MAIN_THREAD,
     AgentName,
@@ -36,6 +36,7 @@ from threadbus.schemas import (
     AssignmentCancelled,
     AssignmentMade,
     Event,
+    EventClass,
     EventId,
     InputGiven,
     MentionDeadLettered,
@@ -82,7 +83,7 @@ class Waits:
         """Take entries of *task*, from its opening, until it ends (see :meth:`for_answer`)."""
         answers: dict[EventId, Event] = {}
         members = Members(self._log, task)
-        async with _deadline(f"the answer to super-task {task}", timeout):
+        async with _Deadline(f"the answer to super-task {task}", timeout):
             async for entry in entries:
                 if not isinstance(entry, Recorded) or await members.take(entry) is None:
                     continue
@@ -130,7 +131,7 @@ class Waits:
         made: dict[EventId, Event] = {}
         given = {MAIN_THREAD} if thread is None else {MAIN_THREAD, thread}
         ends = set(given)
-        async with _deadline(what, timeout), self.following(task, thread, after) as entries:
+        async with _Deadline(what, timeout), self.following(task, thread, after) as entries:
             async for recorded in self._counting(entries, task, ends, after):
                 event = recorded.event
                 result = result_of(event)
@@ -172,7 +173,7 @@ class Waits:
             WaitTimeoutError: no reply in time.
         """
         await self._log.check_exists(task, thread)
-        async with self.following(task, thread, after) as entries:
+        async with self.following_reply(task, thread, agent, after) as entries:
             return await self.reply_from(entries, task, thread, message, agent, timeout, after)
 
     async def reply_from(
@@ -184,11 +185,14 @@ class Waits:
         agent: AgentName,
         timeout: timedelta,
         after: int = 0,
+        *,
+        known_open: bool = False,
     ) -> Event:
         """Take entries until *agent* has answered (see :meth:`for_reply`)."""
         what = f"the reply of {agent}"
-        async with _deadline(what, timeout):
-            async for recorded in self._counting(entries, task, {MAIN_THREAD, thread}, after):
+        ends = {MAIN_THREAD, thread}
+        async with _Deadline(what, timeout):
+            async for recorded in self._counting(entries, task, ends, after, known_open=known_open):
                 event = recorded.event
                 if event.cause != message or event.sender != agent:
                     continue
@@ -216,7 +220,7 @@ class Waits:
         """
         what = f"the input to request {request}"
         await self._log.check_exists(task, MAIN_THREAD)
-        async with _deadline(what, timeout), self.following(task, MAIN_THREAD, after) as entries:
+        async with _Deadline(what, timeout), self.following(task, MAIN_THREAD, after) as entries:
             async for recorded in self._counting(entries, task, {MAIN_THREAD}, after):
                 data = recorded.event.data
                 if isinstance(data, InputGiven) and data.request == request:
@@ -244,7 +248,7 @@ class Waits:
         ends = {MAIN_THREAD}
         try:
             async with (
-                _deadline("the proposal", timeout) as limit,
+                _Deadline("the proposal", timeout) as limit,
                 self.following(task) as entries,
             ):
                 async for recorded in self._counting(entries, task, ends):
@@ -278,7 +282,7 @@ class Waits:
         await self._log.check_exists(task, thread)
         what = f"the end of thread {thread}"
         last: Event | None = None
-        async with _deadline(what, timeout), self.following(task, thread) as entries:
+        async with _Deadline(what, timeout), self.following(task, thread) as entries:
             try:
                 async for recorded in self._counting(entries, task, {MAIN_THREAD, thread}):
                     last = recorded.event
@@ -288,57 +292,80 @@ class Waits:
         raise TaskNotFoundError(task)
 
     def following(
-        self, task: TaskId, thread: ThreadId | None = None, after: int = 0, *, new: bool = False
+        self, task: TaskId, thread: ThreadId | None = None, after: int = 0
     ) -> AbstractAsyncContextManager[AsyncIterator[Entry]]:
         """Follow what a wait in *thread* needs to see: its events, and the end of the task."""
         only = thread if thread == MAIN_THREAD else None
-        return self._log.following(task, only, after, new=new)
+        return self._log.following(task, only, after)
 
     def following_controls(self, task: TaskId) -> AbstractAsyncContextManager[AsyncIterator[Entry]]:
         """Follow only what opens, changes and closes the super-task, from its opening on."""
         return self._log.following(task, MAIN_THREAD, controls=True)
 
-    async def _counting(
+    def following_reply(
+        self,
+        task: TaskId,
+        thread: ThreadId,
+        agent: AgentName,
+        after: int = 0,
+        *,
+        new: bool = False,
+    ) -> AbstractAsyncContextManager[AsyncIterator[Entry]]:
+        """Follow what a wait for *agent* needs to see: what it says, and who comes, goes, closes.
+
+        Where the message is *new*, the guard has just said that its thread is open. Whether the
+        task is, is looked at when the reply is slow to come.
+        """
+
+        def wanted(subject: str) -> bool:
+            tokens = subject.split(".")
+            return len(tokens) < 5 or tokens[3] == EventClass.CTL or tokens[4] == agent
+
+        async def is_task_open() -> None:
+            await self._log.check_open(task, MAIN_THREAD)
+
+        return self._log.following(
+            task,
+            thread if thread == MAIN_THREAD else None,
+            after,
+            new=new,
+            wanted=wanted,
+            first_look=is_task_open if new and thread != MAIN_THREAD else None,
+        )
+
+    def _counting(
         self,
         entries: AsyncIterator[Entry],
         task: TaskId,
         ends: set[ThreadId],
         after: int = 0,
-    ) -> AsyncIterator[Recorded]:
-        """Give the events that count until one of the threads in *ends* has closed.
-
-        Raises:
-            ThreadClosedError: it has; its closing event was given before.
-        """
-        members = Members(self._log, task, after)
-        if after:
-            for thread in ends:
-                _check_open(await members.thread(thread))
-        async for entry in entries:
-            if isinstance(entry, Recorded):
-                state = await members.take(entry)
-                if state is not None:
-                    yield entry
-                    if state.thread in ends:
-                        _check_open(state)
+        *,
+        known_open: bool = False,
+    ) -> Counted:
+        return Counted(entries, Members(self._log, task, after), ends, known_open=known_open)
 
 
-@asynccontextmanager
-async def _deadline(what: str, timeout: timedelta) -> AsyncGenerator[asyncio.Timeout]:
-    seconds = timeout.total_seconds()
-    limit = asyncio.timeout(seconds)
-    try:
-        async with limit:
-            yield limit
-    except TimeoutError as error:
-        if not limit.expired():
-            raise
-        raise WaitTimeoutError(what, seconds) from error
+class _Deadline(AbstractAsyncContextManager[asyncio.Timeout]):
+    """``asyncio.timeout`` that says what was waited for. A class: each wait goes through it."""
 
+    def __init__(self, what: str, timeout: timedelta) -> None:
+        self._what = what
+        self._seconds = timeout.total_seconds()
+        self._limit = asyncio.timeout(self._seconds)
 
-def _check_open(state: ThreadState) -> None:
-    if state.exists and not state.is_open:
-        raise ThreadClosedError(state.task, state.thread, state.outcome, state.summary)
+    async def __aenter__(self) -> asyncio.Timeout:
+        return await self._limit.__aenter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            await self._limit.__aexit__(kind, error, trace)
+        except TimeoutError as expired:
+            raise WaitTimeoutError(self._what, self._seconds) from expired
 
 
 def _limit_to(limit: asyncio.Timeout, deadline_at: int | None) -> None:

@@ -12,6 +12,7 @@ import os
 import re
 import time
 import unicodedata
+from collections import deque
 from collections.abc import Iterable
 from difflib import get_close_matches
 from functools import lru_cache
@@ -46,9 +47,27 @@ def lay_out_uuid7(unix_ms: int, rand: int) -> str:
     return f"{value:032x}"
 
 
+_spare_digits: Final[deque[str]] = deque()
+if hasattr(os, "register_at_fork"):
+    # A forked process must not make the ids of the one that it came from.
+    os.register_at_fork(after_in_child=_spare_digits.clear)
+
+
+def _random_digits() -> str:
+    """Return 20 random hex digits; the system is asked for many at a time. Safe in threads."""
+    try:
+        return _spare_digits.popleft()
+    except IndexError:
+        digits = os.urandom(10 * 256).hex()
+        _spare_digits.extend(digits[at : at + 20] for at in range(20, len(digits), 20))
+        return digits[:20]
+
+
 def _random_uuid7() -> str:
-    rand = int.from_bytes(os.urandom(10), "big") >> (80 - _RAND_BITS)
-    return lay_out_uuid7(time.time_ns() // 1_000_000, rand)
+    # The layout of lay_out_uuid7, by text: a third of the time, and each event needs an id.
+    digits = _random_digits()
+    variant = "89ab"[int(digits[3], 16) & 3]
+    return f"{time.time_ns() // 1_000_000:012x}7{digits[:3]}{variant}{digits[4:19]}"
 
 
 def new_task_id() -> TaskId:

@@ -83,7 +83,7 @@ def event_subject(
     check_mentions(mentions)
     for name in mentions:
         known_agent_name(name)
-    head = f"bus.{_place(task, thread)}.{event_class.value}.{known_agent_name(sender)}"
+    head = f"bus.{_place(task, thread)}.{event_class}.{known_agent_name(sender)}"
     return Subject(".".join((head, *mentions)) if mentions else head)
 
 

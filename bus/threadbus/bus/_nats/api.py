@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -78,8 +77,7 @@ async def api(
     """Call the JetStream API and return its answer, also when that is an error.
 
     Raises:
-        nats.errors.Error: there was no answer.
+        nats.errors.Error, TimeoutError: there was no answer.
     """
-    body = b"" if request is None else json.dumps(request).encode()
-    reply = await client.request(f"$JS.API.{subject}", body, timeout=_TIMEOUT_S)
-    return _ANSWER.decode(reply.data)
+    body = b"" if request is None else msgspec.json.encode(request)
+    return _ANSWER.decode((await client.ask(f"$JS.API.{subject}", body, timeout_s=_TIMEOUT_S)).body)

@@ -46,14 +46,15 @@ class NatsLive:
         """Send to whoever listens now; nothing while there is no connection."""
         if self._client.is_connected:
             with contextlib.suppress(NatsError):
-                await self._client.publish(subject, body)
+                self._client.post(subject, body)
+                await self._client.wait_for_socket()
 
     @asynccontextmanager
     async def subscribe(self, subject: str, handler: DataHandler) -> AsyncGenerator[None]:
         """Call *handler* with the subject and body of each message."""
 
-        def on_frame(on: str, _reply: str, body: bytes, _raw: bytes) -> None:
-            handler(on, body)
+        def on_frame(on: bytes, _reply: bytes, body: bytes, _raw: bytes) -> None:
+            handler(on.decode("utf-8", "replace"), body)
 
         async with self._client.listen(subject, on_frame):
             yield
@@ -146,6 +147,7 @@ async def open_backend(settings: BusSettings, name: str) -> AsyncGenerator[NatsB
         reason = callbacks.last_error or str(error) or "no answer in time"
         raise NoServerError(settings.url, reason) from error
     try:
+        client.start_answers()
         await check_server(client, settings.url)
         backend = NatsBackend(client, settings)
         async with backend.log.started():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from base64 import urlsafe_b64encode
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Final
@@ -14,8 +14,9 @@ import msgspec
 from nats.errors import Error as NatsError
 
 from threadbus.bus._nats.api import api
-from threadbus.bus._nats.client import DirectClient, header
-from threadbus.bus._nats.direct import direct_get
+from threadbus.bus._nats.client import DirectClient
+from threadbus.bus._nats.direct import direct_get, read_batches, stored_messages
+from threadbus.bus._nats.frames import header, status
 from threadbus.bus._nats.log import NatsLog
 from threadbus.bus._nats.streams import ARTIFACTS_BUCKET
 from threadbus.bus.errors import AppendError, ReadError
@@ -26,10 +27,10 @@ from threadbus.schemas import new_event_id
 _TIMEOUT: Final = timedelta(seconds=10)
 _GONE: Final = (b"DEL", b"PURGE")
 _MAX_KEYS: Final = 50_000
-_CHUNKS: Final = 64
 _CHUNK_BYTES: Final = 128 * 1024
 _HEADER_ROOM: Final = 512
 _PUT_TIMEOUT: Final = timedelta(seconds=30)
+_GET_S: Final = 5.0
 
 
 class NatsBucket:
@@ -45,17 +46,14 @@ class NatsBucket:
         """Return the value of *key*."""
         subject = self._prefix + key
         try:
-            reply = await self._client.request(
-                f"$JS.API.DIRECT.GET.{self._stream}.{subject}", b"", timeout=5
+            reply = await self._client.ask(
+                f"$JS.API.DIRECT.GET.{self._stream}.{subject}", b"", timeout_s=_GET_S
             )
         except (NatsError, TimeoutError) as error:
             raise ReadError(subject, str(error) or "no answer in time") from error
-        headers = reply.headers or {}
-        if headers.get("Status"):
+        if status(reply.raw) or _is_gone(reply.raw):
             return None
-        if headers.get("KV-Operation") or headers.get("Nats-Marker-Reason"):
-            return None
-        return KeyEntry(key, reply.data, int(headers["Nats-Sequence"]))
+        return KeyEntry(key, reply.body, int(header(reply.raw, b"Nats-Sequence") or 0))
 
     async def put(
         self, key: str, value: bytes, *, revision: int | None = None, ttl: timedelta | None = None
@@ -99,14 +97,15 @@ class NatsBucket:
 
     async def _log_entries(self, pattern: str) -> list[tuple[str, bytes | None, int]]:
         request = {"multi_last": [self._prefix + pattern], "batch": _MAX_KEYS}
-        frames, _ = await direct_get(self._client, self._stream, request)
+        frames = await direct_get(self._client, self._stream, request)
         return [
             (
-                frame.subject.removeprefix(self._prefix),
-                None if _is_gone(frame.raw) else frame.body,
-                frame.seq,
+                message.subject.removeprefix(self._prefix),
+                None if _is_gone(frame.raw) else message.body,
+                message.seq,
             )
             for frame in frames
+            for message in stored_messages([frame])
         ]
 
     @asynccontextmanager
@@ -116,7 +115,7 @@ class NatsBucket:
         A plain subscription also sees what the server then refuses, so the handler must look.
         """
 
-        def on_frame(_subject: str, _reply: str, _body: bytes, _raw: bytes) -> None:
+        def on_frame(_subject: bytes, _reply: bytes, _body: bytes, _raw: bytes) -> None:
             handler()
 
         async with self._client.listen(self._prefix + key, on_frame):
@@ -195,7 +194,7 @@ class NatsObjects:
         await sent
 
     async def _info(self, name: str) -> _ObjectInfo | None:
-        frames, _ = await direct_get(
+        frames = await direct_get(
             self._client, self._stream, {"multi_last": [_meta_subject(name)], "batch": 1}
         )
         try:
@@ -214,22 +213,14 @@ class NatsObjects:
             raise ArtifactTooLargeError(info.size, limit)
         # What is missing ends the content early, and its hash then tells.
         content = bytearray()
-        after = 0
-        more = info.size > 0
-        while more:
-            request = {
-                "seq": after + 1,
-                "batch": _CHUNKS,
-                "next_by_subj": f"$O.{ARTIFACTS_BUCKET}.C.{info.nuid}",
-            }
-            frames, more = await direct_get(self._client, self._stream, request)
-            if not frames:
-                break
-            after = frames[-1].seq
-            for frame in frames:
-                content += frame.body
-            if len(content) > info.size:
-                break
+        subject = f"$O.{ARTIFACTS_BUCKET}.C.{info.nuid}"
+        chunks = read_batches(self._client, self._stream, subject, 0, info.size)
+        async with aclosing(chunks) as batches:
+            async for batch in batches:
+                for message in batch:
+                    content += message.body
+                if len(content) > info.size:
+                    break
         return bytes(content)
 
 

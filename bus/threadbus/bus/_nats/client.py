@@ -1,29 +1,48 @@
-"""The NATS client with a short way from the socket to us.
+"""The NATS client with a short way between the socket and us.
 
-nats-py puts each message through a queue and a task of its own. Acknowledgements, mentions and
-reads do not need either, and took most of the time of a round trip. A handler given to
-:meth:`DirectClient.listen` is called at once with the raw header instead. It must not block, and
-what it raises is logged, never lost with the connection.
+nats-py puts each message through a queue and a task of its own, each publish through the queue of
+its flusher, and each request through an id, a timer and a callback of its own. Acknowledgements,
+mentions and reads do not need them, and they took most of the time of a round trip.
+
+A handler given to :meth:`DirectClient.listen` is called at once with the bytes as they came. It
+must not block, and what it raises is logged, never lost with the connection.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple
 
 import structlog
 from nats.aio.client import Client
 from nats.aio.subscription import Subscription
+from nats.errors import (
+    BadSubjectError,
+    ConnectionClosedError,
+    ConnectionDrainingError,
+    NoRespondersError,
+    OutboundBufferLimitError,
+)
 from nats.errors import Error as NatsError
 
-FrameHandler: TypeAlias = Callable[[str, str, bytes, bytes], None]
-"""Called with subject, reply subject, body and raw header (empty where there is none)."""
+from threadbus.bus._nats.frames import FrameHandler, FrameParser, publish_frame, status
 
 _FINISH_S: Final = 2
-_STATUS_AT: Final = len(b"NATS/1.0 ")
+_NO_RESPONDERS: Final = 503
+_SOCKET_BEHIND_BYTES: Final = 64 * 1024
+_UNSUBSCRIBE_S: Final = 0.05
 _log: Any = structlog.get_logger("threadbus.bus")
+
+
+class Reply(NamedTuple):
+    """The answer to a request."""
+
+    body: bytes
+    raw: bytes
+    """Its header block; empty where there is none."""
 
 
 class DirectClient(Client):
@@ -31,7 +50,12 @@ class DirectClient(Client):
 
     def __init__(self) -> None:
         super().__init__()
-        self._direct: dict[int, FrameHandler] = {}
+        self._ps: FrameParser = FrameParser(self)  # pyright: ignore[reportIncompatibleVariableOverride]
+        self._direct: dict[bytes, FrameHandler] = {}
+        self._answers: dict[bytes, FrameHandler] = {}
+        self._answers_at = ""
+        self._asked = 0
+        self._corked = self._has_written = self._late = False
 
     @property
     def server_name(self) -> str:
@@ -43,80 +67,214 @@ class DirectClient(Client):
         """The version of the server at the other end, as 2.15.1."""
         return str(self._server_info.get("version", ""))
 
-    async def _process_msg(
-        self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes
-    ) -> None:
+    # messages in
+
+    async def _read_loop(self) -> None:
+        reader: asyncio.StreamReader | None = getattr(self._transport, "_io_reader", None)
+        if reader is not None:
+            self._ps.attach(reader)
+        await super()._read_loop()
+
+    def take_frame(self, sid: bytes, subject: bytes, reply: bytes, body: bytes, raw: bytes) -> bool:
+        """Call the handler of a subscription; False where nats-py has to (see FrameParser)."""
         handler = self._direct.get(sid)
         if handler is None:
-            await super()._process_msg(sid, subject, reply, data, headers)
-            return
-        self.stats["in_msgs"] += 1
-        self.stats["in_bytes"] += len(data)
-        # The server takes any bytes as a subject.
-        on = subject.decode("utf-8", "replace")
+            return False
+        stats = self.stats
+        stats["in_msgs"] += 1
+        stats["in_bytes"] += len(body)
         try:
-            handler(on, reply.decode("utf-8", "replace"), data, headers or b"")
+            handler(subject, reply, body, raw)
         except Exception:
             # An error here would end the read loop, and with it every other subscription.
-            _log.exception("a message handler failed", subject=on)
+            _log.exception("a message handler failed", subject=subject.decode("utf-8", "replace"))
+        return True
 
-    async def start_listening(
-        self, subject: str, handler: FrameHandler, queue: str = ""
-    ) -> Subscription:
-        """Subscribe; *handler* is called for each message until :meth:`stop_listening`."""
-        sub = await self.subscribe(subject, queue=queue)  # pyright: ignore[reportUnknownMemberType]
-        self._direct[_sid(sub)] = handler
+    async def pass_on(
+        self, sid: int, subject: bytes, reply: bytes, body: bytes, raw: bytes
+    ) -> None:
+        """Have nats-py handle a message."""
+        await self._process_msg(sid, subject, reply, body, raw)
+
+    def start_listening(self, subject: str, handler: FrameHandler, queue: str = "") -> Subscription:
+        """Subscribe; *handler* is called for each message until :meth:`stop_listening`.
+
+        Raises:
+            BadSubjectError: white space would be read as part of the protocol.
+            ConnectionClosedError: it is over.
+        """
+        if self.is_closed:
+            raise ConnectionClosedError
+        if len(subject.split()) != 1 or len(queue.split()) > 1:
+            raise BadSubjectError
+        self._sid += 1
+        # nats-py subscribes again with what it finds here when it has reconnected.
+        sub = Subscription(self, self._sid, subject, queue)
+        self._subs[self._sid] = sub
+        self._direct[b"%d" % self._sid] = handler
+        self._queue_line(b"SUB %b %b %d\r\n" % (subject.encode(), queue.encode(), self._sid))
+        # Together with what is sent in this turn of the loop, which often waits for the answer.
+        self._uncork_soon()
         return sub
 
-    async def stop_listening(self, sub: Subscription) -> None:
+    def stop_listening(self, sub: Subscription) -> None:
         """Unsubscribe, also when the connection is gone."""
-        self._direct.pop(_sid(sub), None)
-        if not self.is_closed and not self.is_draining:
-            await sub.unsubscribe()
+        sid = _sid(sub)
+        self._direct.pop(b"%d" % sid, None)
+        if self._subs.pop(sid, None) is not None and self.is_connected:
+            # Nobody waits for it: it goes with the next message, or after a while.
+            self._queue_line(b"UNSUB %d\r\n" % sid)
+            if not self._late:
+                self._late = True
+                asyncio.get_running_loop().call_later(_UNSUBSCRIBE_S, self._write_late)
 
     async def finish_listening(self, sub: Subscription) -> None:
         """Unsubscribe and take in what the server had sent by then; nothing can come after it."""
-        if not self.is_closed and not self.is_draining:
+        sid = _sid(sub)
+        if self._subs.pop(sid, None) is not None and self.is_connected:
+            self._queue_line(b"UNSUB %d\r\n" % sid)
+            # The ping of a flush does not wait for what is to be written.
+            self._write_pending()
             with contextlib.suppress(NatsError, TimeoutError):
-                await sub.unsubscribe()
                 await self.flush(_FINISH_S)
-        self._direct.pop(_sid(sub), None)
+        self._direct.pop(b"%d" % sid, None)
 
     @asynccontextmanager
     async def listen(self, subject: str, handler: FrameHandler) -> AsyncGenerator[None]:
         """Subscribe for as long as the context lasts."""
-        sub = await self.start_listening(subject, handler)
+        sub = self.start_listening(subject, handler)
         try:
             yield
         finally:
-            await self.stop_listening(sub)
+            self.stop_listening(sub)
+
+    # messages out
+
+    def post(self, subject: str, body: bytes, *, reply: str = "", head: bytes = b"") -> None:
+        """Publish without waiting; kept while there is no connection, as far as there is room.
+
+        Args:
+            subject: where to.
+            body: the message.
+            reply: where an answer goes.
+            head: a whole header block, or nothing.
+
+        Raises:
+            BadSubjectError: white space would be read as part of the protocol.
+            OutboundBufferLimitError: there is no connection, and no room to keep it.
+            ConnectionClosedError, ConnectionDrainingError: it is over.
+        """
+        frame = publish_frame(subject, reply, head, body)
+        if not self.is_connected:
+            self._check_can_wait()
+        self._pending.append(frame)
+        self._pending_data_size += len(frame)
+        self.stats["out_msgs"] += 1
+        self.stats["out_bytes"] += len(body)
+        if not self._has_written:
+            # The first goes out at once, for the sake of a round trip; those that follow in this
+            # turn of the loop go together, for the sake of a thousand at once.
+            self._has_written = True
+            self._write_pending()
+        self._uncork_soon()
+
+    def _check_can_wait(self) -> None:
+        """Check that a message may be kept until there is a connection again."""
+        if self.is_closed:
+            raise ConnectionClosedError
+        if self.is_draining_pubs:
+            raise ConnectionDrainingError
+        if self._pending_data_size > self._max_pending_size:
+            raise OutboundBufferLimitError
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether so much is to be written that a sender should wait for the socket."""
+        return self._pending_data_size > self._max_pending_size
+
+    async def wait_for_socket(self) -> None:
+        """Wait while more is to be written than is kept."""
+        if self.is_behind and self.is_connected:
+            await self._flush_pending(force_flush=True)
+
+    def _queue_line(self, line: bytes) -> None:
+        self._pending.append(line)
+        self._pending_data_size += len(line)
+
+    def _uncork_soon(self) -> None:
+        if not self._corked:
+            self._corked = True
+            asyncio.get_running_loop().call_soon(self._uncork)
+
+    def _uncork(self) -> None:
+        self._corked = self._has_written = False
+        self._write_pending()
+
+    def _write_late(self) -> None:
+        self._late = False
+        self._write_pending()
+
+    def _write_pending(self) -> None:
+        if not self._pending or not self.is_connected or self._flush_queue is None:
+            return
+        writer: asyncio.StreamWriter | None = getattr(self._transport, "_io_writer", None)
+        if writer is not None and writer.transport.get_write_buffer_size() < _SOCKET_BEHIND_BYTES:
+            writer.writelines(self._pending)
+            self._pending = []
+            self._pending_data_size = 0
+        elif self._flush_queue.empty():
+            # nats-py's own flusher waits until the socket takes more.
+            self._flush_queue.put_nowait(asyncio.get_running_loop().create_future())
+
+    # requests
+
+    def start_answers(self) -> None:
+        """Subscribe once for the answers to every request of this connection."""
+        self._answers_at = f"{self.new_inbox()}."
+        self.start_listening(f"{self._answers_at}*", self._on_answer)
+
+    def _on_answer(self, subject: bytes, reply: bytes, body: bytes, raw: bytes) -> None:
+        handler = self._answers.get(subject)
+        if handler is not None:
+            handler(subject, reply, body, raw)
+
+    def expect(self, handler: FrameHandler) -> str:
+        """Return a new reply subject; what comes there goes to *handler* until :meth:`forget`."""
+        self._asked += 1
+        reply = f"{self._answers_at}{self._asked}"
+        self._answers[reply.encode()] = handler
+        return reply
+
+    def forget(self, reply: str) -> None:
+        """Drop what still comes to *reply*. Idempotent."""
+        self._answers.pop(reply.encode(), None)
+
+    async def ask(self, subject: str, body: bytes, *, timeout_s: float) -> Reply:
+        """Send a request and return its answer.
+
+        Raises:
+            TimeoutError: none came in time.
+            NoRespondersError: nobody listens there.
+            NatsError: it could not be sent.
+        """
+        future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+
+        def on_answer(_subject: bytes, _reply: bytes, answer: bytes, raw: bytes) -> None:
+            if future.done():
+                return
+            if status(raw) == _NO_RESPONDERS:
+                future.set_exception(NoRespondersError())
+            else:
+                future.set_result(Reply(answer, raw))
+
+        reply = self.expect(on_answer)
+        try:
+            self.post(subject, body, reply=reply)
+            async with asyncio.timeout(timeout_s):
+                return await future
+        finally:
+            self.forget(reply)
 
 
 def _sid(sub: Subscription) -> int:
     return sub._id  # pyright: ignore[reportPrivateUsage]
-
-
-def header(raw: bytes, name: bytes) -> bytes | None:
-    """Return the value of one header of a raw block, or None.
-
-    Of several the last: the server adds its own at the end and leaves what a publisher has put
-    before them, which would be a way to lie about the subject, and so about the sender.
-    """
-    start = raw.rfind(b"\r\n" + name + b": ")
-    if start < 0:
-        return None
-    start += len(name) + 4
-    return raw[start : raw.find(b"\r\n", start)]
-
-
-def status(raw: bytes) -> int:
-    """Return the status of a message that the server made, or 0 for an ordinary one."""
-    if not raw.startswith(b"NATS/1.0 "):
-        return 0
-    code = raw[_STATUS_AT : _STATUS_AT + 3]
-    return int(code) if code.isdigit() else 0
-
-
-def description(raw: bytes) -> str:
-    """Return what the server says beside a status."""
-    return raw[_STATUS_AT + 4 : raw.find(b"\r\n")].decode("utf-8", "replace").strip()

@@ -1,122 +1,237 @@
 """Batched direct get: the way history is read.
 
 One request, one answer of many messages, nothing kept on the server for it. A slow reader cannot
-be overrun, since it asks for the next batch when it is done with the last.
+be overrun: at most one batch is on its way, of bounded size, besides what is being used.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import re
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 import msgspec
 from nats.errors import Error as NatsError
 
-from threadbus.bus._nats.client import DirectClient, description, header, status
+from threadbus.bus._nats.client import DirectClient
+from threadbus.bus._nats.frames import description, header, status
 from threadbus.bus.errors import ReadError
 from threadbus.bus.ports import StoredMessage
 
 _SILENCE_S: Final = 5.0
 _ATTEMPTS: Final = 5
+# Each batch makes the server count what is left of the whole stream, so they are large.
+_BATCH: Final = 10_000
+_BATCH_BYTES: Final = 4 * 1024 * 1024
+# What the server adds to a stored message; it stands behind the headers of the publisher, who
+# might have sent the same ones.
+_PLACE: Final = re.compile(
+    rb"\r\nNats-Subject: ([^\r]+)\r\nNats-Sequence: (\d+)\r\nNats-Time-Stamp: ([^\r]+)\r\n"
+)
+_PLACE_START: Final = b"\r\nNats-Subject: "
 
 
 class DirectFrame(NamedTuple):
-    """One message of an answer."""
+    """One message of an answer, as it came."""
 
-    seq: int
-    subject: str
     body: bytes
     raw: bytes
     """Its header block."""
 
-    def stored(self) -> StoredMessage:
-        """Return it as a message of the log."""
-        return StoredMessage(self.seq, self.subject, self.body, time_stamp(self.raw))
 
-
-async def direct_get(
-    client: DirectClient, stream: str, request: Mapping[str, object]
-) -> tuple[list[DirectFrame], bool]:
-    """Do one batched direct get; tried again while the server comes back.
-
-    Returns:
-        The messages in order, and whether more may follow.
+async def read_batches(
+    client: DirectClient, stream: str, subject: str, after: int, limit: int
+) -> AsyncGenerator[list[StoredMessage]]:
+    """Read up to *limit* messages that match, later than *after*, in the pieces they come in.
 
     Raises:
         ReadError: the server refused, or did not answer in several tries.
     """
-    reason = ""
-    for attempt in range(_ATTEMPTS):
-        try:
-            return await _once(client, stream, request)
-        except (TimeoutError, NatsError) as error:
-            reason = str(error) or "no answer in time"
-        # A server that restarts answers "no responders" until the stream is back.
-        await asyncio.sleep(0.1 * 2**attempt)
-    raise ReadError(f"stream {stream}", reason)
+    left, failures = limit, 0
+    if left <= 0:
+        return
+    fetch = _Fetch(client, stream, _request(subject, after, left))
+    try:
+        while True:
+            try:
+                messages = stored_messages(await fetch.some())
+            except (TimeoutError, NatsError) as error:
+                failures += 1
+                await _pause(failures, stream, error)
+                fetch.close()
+                fetch = _Fetch(client, stream, _request(subject, after, left))
+                continue
+            if messages:
+                failures = 0
+                after = messages[-1].seq
+                left -= len(messages)
+            has_ended = fetch.has_ended
+            goes_on = has_ended and fetch.has_more and left > 0
+            if goes_on:
+                # The server looks for the next batch while the end of this one is used.
+                fetch.close()
+                fetch = _Fetch(client, stream, _request(subject, after, left))
+            if messages:
+                yield messages
+            if has_ended and not goes_on:
+                return
+    finally:
+        fetch.close()
 
 
-async def _once(
+def _request(subject: str, after: int, left: int) -> dict[str, object]:
+    return {
+        "seq": after + 1,
+        "batch": min(_BATCH, left),
+        "max_bytes": _BATCH_BYTES,
+        "next_by_subj": subject,
+    }
+
+
+async def _pause(failures: int, stream: str, error: Exception) -> None:
+    """Wait before the next try; a server that restarts says "no responders" for a while."""
+    if failures >= _ATTEMPTS:
+        raise ReadError(f"stream {stream}", str(error) or "no answer in time") from error
+    await asyncio.sleep(0.1 * 2**failures)
+
+
+async def direct_get(
     client: DirectClient, stream: str, request: Mapping[str, object]
-) -> tuple[list[DirectFrame], bool]:
-    frames: list[DirectFrame] = []
-    done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+) -> Sequence[DirectFrame]:
+    """Do one direct get; tried again while the server comes back.
 
-    def on_frame(_subject: str, _reply: str, body: bytes, raw: bytes) -> None:
-        code = status(raw)
-        if code == 0:
-            seq = header(raw, b"Nats-Sequence")
-            subject = header(raw, b"Nats-Subject")
-            if seq is not None and subject is not None:
-                frames.append(DirectFrame(int(seq), subject.decode("utf-8", "replace"), body, raw))
-        elif done.done():
-            return
-        elif code == 204:
-            done.set_result(header(raw, b"Nats-Num-Pending") not in {None, b"0"})
-        elif code == 404:
-            done.set_result(False)
-        elif code == 503:
-            done.set_exception(TimeoutError("no responders"))
+    Returns:
+        The messages of its one batch, in order.
+
+    Raises:
+        ReadError: the server refused, or did not answer in several tries.
+    """
+    failures = 0
+    while True:
+        fetch = _Fetch(client, stream, request)
+        frames: list[DirectFrame] = []
+        try:
+            while not fetch.has_ended:
+                frames += await fetch.some()
+        except (TimeoutError, NatsError) as error:
+            failures += 1
+            await _pause(failures, stream, error)
         else:
-            done.set_exception(ReadError(f"stream {stream}", f"{code} {description(raw)}"))
-
-    inbox = client.new_inbox()
-    async with client.listen(inbox, on_frame):
-        await client.publish(
-            f"$JS.API.DIRECT.GET.{stream}", msgspec.json.encode(request), reply=inbox
-        )
-        seen = -1
-        while not done.done():
-            # A large batch may take long; only silence is an error.
-            await asyncio.wait({done}, timeout=_SILENCE_S)
-            if not done.done() and len(frames) == seen:
-                raise TimeoutError("no answer in time")
-            seen = len(frames)
-    return frames, done.result()
+            return frames
+        finally:
+            fetch.close()
 
 
-def time_stamp(raw: bytes) -> int:
-    """Return when a message was stored, in nanoseconds since the epoch; 0 where it is not said."""
-    text = header(raw, b"Nats-Time-Stamp")
-    return 0 if text is None else parse_time(text.decode())
+class _Fetch:
+    """One batch, asked for when it is made; its messages are taken as they come."""
+
+    def __init__(self, client: DirectClient, stream: str, request: Mapping[str, object]) -> None:
+        self.has_ended = False
+        self.has_more = False
+        """Whether there are more behind the batch; says nothing before its end."""
+        self._stream = stream
+        self._frames: list[DirectFrame] = []
+        self._count = 0
+        self._error: Exception | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._client = client
+        self._reply = client.expect(self._on_frame)
+        body = msgspec.json.encode(request)
+        try:
+            client.post(f"$JS.API.DIRECT.GET.{stream}", body, reply=self._reply)
+        except NatsError as error:
+            self._error = error
+
+    def close(self) -> None:
+        """Let go; what still arrives is dropped. Idempotent."""
+        self._client.forget(self._reply)
+
+    def _on_frame(self, _subject: bytes, _reply: bytes, body: bytes, raw: bytes) -> None:
+        # The server makes the first line of what it has stored anew, whatever was sent there.
+        if not raw.startswith(b"NATS/1.0 "):
+            self._frames.append(DirectFrame(body, raw))
+            self._count += 1
+        elif (code := status(raw)) == 204:
+            self.has_ended = True
+            # Nothing in a batch is the end as well, or it would be asked for again for ever.
+            self.has_more = self._count > 0 and header(raw, b"Nats-Num-Pending") != b"0"
+        elif code == 404:
+            self.has_ended = True
+        elif code == 503:
+            self._error = TimeoutError("no responders")
+        else:
+            self._error = ReadError(f"stream {self._stream}", f"{code} {description(raw)}")
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def some(self) -> list[DirectFrame]:
+        """Return what has arrived, waiting for the first; empty at the end.
+
+        Raises:
+            TimeoutError: nothing came for a while, or nobody answers.
+            NatsError, ReadError: it could not be asked for, or was refused.
+        """
+        if not self._frames and not self.has_ended and self._error is None:
+            loop = asyncio.get_running_loop()
+            waiter = self._waiter = loop.create_future()
+            timer = loop.call_later(_SILENCE_S, _give_up, waiter)
+            try:
+                await waiter
+            finally:
+                timer.cancel()
+                self._waiter = None
+        if self._error is not None:
+            raise self._error
+        frames, self._frames = self._frames, []
+        return frames
 
 
-_seconds: dict[str, int] = {}
+def _give_up(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_exception(TimeoutError("no answer in time"))
+
+
+def stored_messages(frames: Sequence[DirectFrame]) -> list[StoredMessage]:
+    """Return the messages of an answer with their places in the log."""
+    found: list[StoredMessage] = []
+    for body, raw in frames:
+        message = stored_message(body, raw)
+        if message is not None:
+            found.append(message)
+    return found
+
+
+def stored_message(body: bytes, raw: bytes) -> StoredMessage | None:
+    """Return a message with its place in the log; None where the server does not say it."""
+    place = _PLACE.match(raw, raw.rfind(_PLACE_START))
+    if place is None:
+        return None
+    subject, seq, stamp = place.groups()
+    # The server takes any bytes as a subject.
+    return StoredMessage(int(seq), subject.decode("utf-8", "replace"), body, _time(stamp))
 
 
 def parse_time(text: str) -> int:
-    """Return the nanoseconds since the epoch of an RFC 3339 time in UTC.
+    """Return the nanoseconds since the epoch of an RFC 3339 time in UTC."""
+    return _time(text.encode())
 
-    ``datetime`` keeps microseconds only, and messages come many to a second: the whole second is
-    parsed once and the fraction by hand.
+
+_seconds: dict[bytes, int] = {}
+
+
+def _time(stamp: bytes) -> int:
+    """Parse a time: ``datetime`` keeps microseconds only, and messages come many to a second.
+
+    The whole second is parsed once and the fraction by hand.
     """
-    second, _, fraction = text.rstrip("Z").partition(".")
+    second = stamp[:19]
     base = _seconds.get(second)
     if base is None:
         if len(_seconds) > 4096:
             _seconds.clear()
-        moment = datetime.strptime(second, "%Y-%m-%dT%H:%M:%S").replace(tzinfo=UTC)
+        moment = datetime.strptime(second.decode(), "%Y-%m-%dT%H:%M:%S").replace(tzinfo=UTC)
         base = _seconds[second] = int(moment.timestamp()) * 1_000_000_000
-    return base + int(fraction.ljust(9, "0")[:9] or 0)
+    # ".123Z": the server leaves zeros at the end of the fraction away.
+    return base + int(stamp[20:-1].ljust(9, b"0"))

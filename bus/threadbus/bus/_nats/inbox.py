@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import bisect
-import json
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Mapping
@@ -16,12 +15,14 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Final
 
+import msgspec
 import structlog
 from nats.errors import Error as NatsError
 
 from threadbus.bus._nats.api import ApiAnswer, api
-from threadbus.bus._nats.client import DirectClient, header, status
+from threadbus.bus._nats.client import DirectClient
 from threadbus.bus._nats.direct import parse_time
+from threadbus.bus._nats.frames import header, status
 from threadbus.bus.errors import ClosedError, ReadError
 from threadbus.bus.ports import WaitingMention
 from threadbus.schemas import AgentName, inbox_filter, push_subject
@@ -50,14 +51,14 @@ class NatsInboxMessage:
         "subject",
     )
 
-    def __init__(self, client: DirectClient, ack: str, body: bytes, raw: bytes) -> None:
+    def __init__(self, client: DirectClient, ack: bytes, body: bytes, raw: bytes) -> None:
         self.holder: set[NatsInboxMessage] | None = None
         self._client = client
-        self._ack = ack
+        self._ack = ack.decode()
         self._settled = False
         self.body = body
         # $JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<time>.<pending>
-        tokens = ack.split(".")
+        tokens = ack.split(b".")
         self.deliveries = int(tokens[-5])
         self.stored_at = int(tokens[-2])
         # Where it came from: "BUS <seq> <filters> <destinations> <subject> <…>".
@@ -85,7 +86,7 @@ class NatsInboxMessage:
         if final and self.holder is not None:
             self.holder.discard(self)
         try:
-            await self._client.publish(self._ack, word)
+            self._client.post(self._ack, word)
         except NatsError as error:
             # Not acknowledged means delivered again, which every handler must bear anyway.
             _log.warning("could not settle a mention", subject=self.subject, error=str(error))
@@ -103,7 +104,7 @@ class NatsInboxPull:
         self._ack_wait = ack_wait
         self._queue: deque[NatsInboxMessage] = deque()
         self._held: set[NatsInboxMessage] = set()
-        self._arrived = asyncio.Event()
+        self._waiters: set[asyncio.Future[None]] = set()
         self._asked = 0
         self.reply = client.new_inbox()
         self._asked_at = 0.0
@@ -143,17 +144,34 @@ class NatsInboxPull:
                 continue
             if self._asked <= room // 2 or time.monotonic() > self._asked_at + _EXPIRES_S:
                 await self._ask(room)
-            self._arrived.clear()
-            if self._queue or self._gone:
-                continue
-            try:
-                async with asyncio.timeout(_HEARTBEAT_S * 2):
-                    await self._arrived.wait()
-            except TimeoutError:
-                if time.monotonic() - self._heard_at > _HEARTBEAT_S * 2:
-                    # Silence: the consumer, the server or the request is gone.
-                    self._asked = 0
-                    self._gone = True
+            if not self._queue and not self._gone:
+                await self._wait()
+
+    async def _wait(self) -> None:
+        """Wait until something arrives, or until a heartbeat is overdue."""
+        if self._closed:
+            return
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[None] = loop.create_future()
+        self._waiters.add(waiter)
+        timer = loop.call_later(_HEARTBEAT_S * 2, self._look_for_silence)
+        try:
+            await waiter
+        finally:
+            timer.cancel()
+            self._waiters.discard(waiter)
+
+    def _look_for_silence(self) -> None:
+        if time.monotonic() - self._heard_at > _HEARTBEAT_S * 2:
+            # The consumer, the server or the request is gone.
+            self._asked = 0
+            self._gone = True
+        self._wake()
+
+    def _wake(self) -> None:
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
 
     async def _ask(self, room: int) -> None:
         batch = max(1, room) - self._asked - len(self._queue)
@@ -167,9 +185,9 @@ class NatsInboxPull:
         self._asked += batch
         self._asked_at = self._heard_at = time.monotonic()
         try:
-            await self._client.publish(
+            self._client.post(
                 f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{self.consumer}",
-                json.dumps(request).encode(),
+                msgspec.json.encode(request),
                 reply=self.reply,
             )
         except NatsError:
@@ -183,7 +201,7 @@ class NatsInboxPull:
             _log.warning("inbox not there yet", agent=self._agent, reason=str(error) or "no answer")
             await asyncio.sleep(_RETRY_S)
 
-    def on_frame(self, _subject: str, reply: str, body: bytes, raw: bytes) -> None:
+    def on_frame(self, _subject: bytes, reply: bytes, body: bytes, raw: bytes) -> None:
         """Take in what the consumer sends."""
         self._heard_at = time.monotonic()
         code = status(raw)
@@ -202,20 +220,20 @@ class NatsInboxPull:
             # 409 the consumer was deleted or is overloaded, 503 nobody answers: look again.
             self._asked = 0
             self._gone = True
-        self._arrived.set()
+        self._wake()
 
     def on_reconnected(self) -> None:
         """Forget what was asked of the old connection."""
         self._asked = 0
         self._gone = True
-        self._arrived.set()
+        self._wake()
 
     def close(self) -> list[NatsInboxMessage]:
         """Stop; returns what had arrived and was not settled, in the order of the log."""
         self._closed = True
         left = sorted((*self._held, *self._queue), key=lambda one: one.seq)
         self._queue.clear()
-        self._arrived.set()
+        self._wake()
         return left
 
 
@@ -234,7 +252,7 @@ class NatsInboxes:
         pull = NatsInboxPull(self._client, AgentName(agent), stream, ack_wait)
         await pull.create()
         self._pulls.add(pull)
-        listening = await self._client.start_listening(pull.reply, pull.on_frame)
+        listening = self._client.start_listening(pull.reply, pull.on_frame)
         try:
             yield pull
         finally:

@@ -11,8 +11,8 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -21,8 +21,10 @@ import msgspec
 from nats.errors import Error as NatsError
 
 from threadbus.bus._nats.api import ApiError, api
-from threadbus.bus._nats.client import DirectClient, header, status
-from threadbus.bus._nats.direct import direct_get, time_stamp
+from threadbus.bus._nats.client import DirectClient
+from threadbus.bus._nats.direct import direct_get, read_batches, stored_messages
+from threadbus.bus._nats.frames import header_block, status
+from threadbus.bus._nats.tails import NatsTails
 from threadbus.bus._running import running
 from threadbus.bus.errors import (
     AppendError,
@@ -41,11 +43,9 @@ from threadbus.bus.ports import (
     Position,
     StoredMessage,
 )
-from threadbus.schemas import STORED_PREFIX
 
 _RESEND_AFTER_S: Final = 2.0
 _SWEEP_S: Final = 0.25
-_BATCH: Final = 1000
 _GUARD_CODES: Final = frozenset({10071, 10164})
 _FULL_CODES: Final = frozenset({10023, 10047, 10077, 10122, 10028})
 _RETRY_CODES: Final = frozenset({10008, 10009, 10012})
@@ -76,12 +76,13 @@ class RefusedError(AppendError):
 class _Row:
     subject: str
     body: bytes
-    headers: dict[str, str]
+    head: bytes
     future: asyncio.Future[Position]
-    deadline: float
-    timeout_s: float
-    resend_at: float
     msg_id: str
+    timeout: timedelta
+    since: float
+    """The monotonic clock when it was first sent."""
+    resend_at: float
     sends: int = 0
 
 
@@ -91,12 +92,14 @@ class NatsLog:
     def __init__(self, client: DirectClient, stream: str, pending_max: int) -> None:
         self._client = client
         self._stream = stream
-        self._rows: dict[str, _Row] = {}
+        self._rows: dict[bytes, _Row] = {}
         self._next = 0
+        self._loop: asyncio.AbstractEventLoop
         self._reply = ""
+        self._reply_cut = 0
         self._pending_max = pending_max
         self._room: deque[asyncio.Future[None]] = deque()
-        self._losses: set[LossHandler] = set()
+        self._tails = NatsTails(client)
         self._closed = False
         self._tail_is_whole = False
 
@@ -108,14 +111,17 @@ class NatsLog:
     @asynccontextmanager
     async def started(self) -> AsyncGenerator[None]:
         """Listen for acknowledgements and watch deadlines; fail what is outstanding at the end."""
-        self._reply = self._client.new_inbox()
+        self._loop = asyncio.get_running_loop()
+        self._reply = f"{self._client.new_inbox()}."
+        self._reply_cut = len(self._reply)
         try:
             async with (
-                self._client.listen(f"{self._reply}.*", self._on_ack),
+                self._client.listen(f"{self._reply}*", self._on_ack),
                 running(self._sweep(), f"threadbus.log[{self._stream}].sweep"),
             ):
                 yield
         finally:
+            self._tails.close()
             self._closed = True
             for key in list(self._rows):
                 self._fail(key, ClosedError())
@@ -161,38 +167,28 @@ class NatsLog:
             raise ClosedError
         if len(self._rows) >= self._pending_max:
             await self._wait_for_room()
-        block = {"Nats-Msg-Id": msg_id, **headers}
-        if guard is not None:
-            block["Nats-Expected-Last-Subject-Sequence"] = str(guard.last_seq)
-            block["Nats-Expected-Last-Subject-Sequence-Subject"] = guard.subject
-        size = len(body) + 12 + sum(len(k) + len(v) + 4 for k, v in block.items())
+        head = header_block(msg_id, guard, headers)
+        size = len(body) + len(head)
         if size > self._client.max_payload:
             # Sent anyway, it would cost everybody on this connection the connection.
             raise PayloadTooLargeError(size, self._client.max_payload)
-        now = time.monotonic()
-        seconds = timeout.total_seconds()
         self._next += 1
-        key = str(self._next)
-        row = _Row(
-            subject,
-            body,
-            block,
-            asyncio.get_running_loop().create_future(),
-            now + seconds,
-            seconds,
-            now + _RESEND_AFTER_S,
-            msg_id,
-        )
+        key = b"%d" % self._next
+        future: asyncio.Future[Position] = self._loop.create_future()
+        now = time.monotonic()
+        row = _Row(subject, body, head, future, msg_id, timeout, now, now + _RESEND_AFTER_S)
         self._rows[key] = row
-        await self._send(key, row)
-        return row.future
+        self._send(key, row)
+        if self._client.is_behind:
+            await self._client.wait_for_socket()
+        return future
 
-    async def _send(self, key: str, row: _Row) -> None:
+    def _send(self, key: bytes, row: _Row) -> None:
         row.sends += 1
-        # While reconnecting nats-py may refuse: the row stays and is sent again later.
+        # While reconnecting the client may refuse: the row stays and is sent again later.
         with contextlib.suppress(NatsError):
-            await self._client.publish(
-                row.subject, row.body, reply=f"{self._reply}.{key}", headers=row.headers
+            self._client.post(
+                row.subject, row.body, reply=self._reply + key.decode(), head=row.head
             )
 
     async def _wait_for_room(self) -> None:
@@ -203,7 +199,7 @@ class NatsLog:
             if self._closed:
                 raise ClosedError
 
-    def _settle(self, key: str) -> _Row | None:
+    def _settle(self, key: bytes) -> _Row | None:
         row = self._rows.pop(key, None)
         while self._room and len(self._rows) < self._pending_max:
             waiter = self._room.popleft()
@@ -212,15 +208,15 @@ class NatsLog:
                 break
         return row if row is not None and not row.future.done() else None
 
-    def _fail(self, key: str, error: Exception) -> None:
+    def _fail(self, key: bytes, error: Exception) -> None:
         row = self._settle(key)
         if row is not None:
             row.future.set_exception(error)
             # Whoever sent and forgot is not to be warned of by the loop.
             row.future.exception()
 
-    def _on_ack(self, subject: str, _reply: str, body: bytes, raw: bytes) -> None:
-        key = subject.rpartition(".")[2]
+    def _on_ack(self, subject: bytes, _reply: bytes, body: bytes, raw: bytes) -> None:
+        key = subject[self._reply_cut :]
         row = self._rows.get(key)
         if row is None:
             return
@@ -252,9 +248,8 @@ class NatsLog:
     async def on_reconnected(self) -> None:
         """Send everything outstanding again; its ids keep it from being stored twice."""
         for key, row in list(self._rows.items()):
-            await self._send(key, row)
-        for lost in list(self._losses):
-            lost()
+            self._send(key, row)
+        self._tails.lose()
         with contextlib.suppress(NatsError, TimeoutError):
             await self.look_at_leader()
 
@@ -267,40 +262,23 @@ class NatsLog:
             for key, row in list(self._rows.items()):
                 if row.future.cancelled():
                     self._settle(key)
-                elif now >= row.deadline:
-                    self._fail(key, AppendTimeoutError(row.msg_id, row.timeout_s))
+                elif now >= row.since + row.timeout.total_seconds():
+                    self._fail(key, AppendTimeoutError(row.msg_id, row.timeout.total_seconds()))
                 elif now >= row.resend_at and self._client.is_connected:
                     row.resend_at = now + _RESEND_AFTER_S
-                    await self._send(key, row)
+                    self._send(key, row)
 
     # reading
 
-    async def read(
-        self, subject: str, after: int, limit: int
-    ) -> AsyncIterator[list[StoredMessage]]:
+    def read(self, subject: str, after: int, limit: int) -> AsyncGenerator[list[StoredMessage]]:
         """Read up to *limit* messages that match, later than *after*, in batches."""
-        next_seq, left = after + 1, limit
-        while left > 0:
-            want = min(_BATCH, left)
-            request: dict[str, object] = {
-                "seq": next_seq,
-                "batch": want,
-                "next_by_subj": subject,
-            }
-            frames, more = await direct_get(self._client, self._stream, request)
-            batch = [frame.stored() for frame in frames]
-            if batch:
-                next_seq = batch[-1].seq + 1
-                left -= len(batch)
-                yield batch
-            if not more or not batch:
-                return
+        return read_batches(self._client, self._stream, subject, after, limit)
 
     async def last_per_subject(self, subject: str, limit: int) -> list[StoredMessage]:
         """Return the last message of each subject that matches, oldest first."""
         request = {"multi_last": [subject], "batch": limit}
-        frames, _ = await direct_get(self._client, self._stream, request)
-        return [frame.stored() for frame in frames]
+        frames = await direct_get(self._client, self._stream, request)
+        return stored_messages(frames)
 
     async def last_seq(self) -> int:
         """Return the last sequence of the log."""
@@ -311,24 +289,11 @@ class NatsLog:
 
     # tailing
 
-    @asynccontextmanager
-    async def tail(
+    def tail(
         self, subject: str, handler: MessageHandler, on_loss: LossHandler
-    ) -> AsyncGenerator[None]:
+    ) -> AbstractAsyncContextManager[None]:
         """Call *handler* with each matching message once it is stored."""
-        cut = len(STORED_PREFIX)
-
-        def on_frame(stored_subject: str, _reply: str, body: bytes, raw: bytes) -> None:
-            seq = header(raw, b"Nats-Sequence")
-            if seq is not None:
-                handler(StoredMessage(int(seq), stored_subject[cut:], body, time_stamp(raw)))
-
-        self._losses.add(on_loss)
-        try:
-            async with self._client.listen(STORED_PREFIX + subject, on_frame):
-                yield
-        finally:
-            self._losses.discard(on_loss)
+        return self._tails.tail(subject, handler, on_loss)
 
 
 def _append_error(problem: ApiError, *, resent: bool) -> Exception:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -209,7 +209,7 @@ class MemoryLog:
 
     async def read(
         self, subject: str, after: int, limit: int
-    ) -> AsyncIterator[list[StoredMessage]]:
+    ) -> AsyncGenerator[list[StoredMessage]]:
         """Read up to *limit* messages that match, later than *after*, in batches."""
         while limit > 0:
             await asyncio.sleep(0)

@@ -1,0 +1,12 @@
+"""Every benchmark, in one table."""
+
+from __future__ import annotations
+
+from benchmarks import append, idle, reading, round_trip
+from benchmarks.options import main
+
+if __name__ == "__main__":
+    main(
+        "Measure threadbus against plain nats-py.",
+        [append.measure, round_trip.measure, reading.measure, idle.measure],
+    )
