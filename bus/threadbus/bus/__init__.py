@@ -9,9 +9,8 @@ from threadbus.bus.artifacts import (
 )
 from threadbus.bus.bus import (
     Bus,
-    LiveHandler,
 )
-from threadbus.bus.connecting import connect
+from threadbus.bus.connection import connect
 from threadbus.bus.errors import (
     AppendError,
     AppendTimeoutError,
@@ -42,6 +41,9 @@ from threadbus.bus.following import (
 from threadbus.bus.inbox import (
     Delivery,
     Inbox,
+)
+from threadbus.bus.live import (
+    LiveHandler,
 )
 from threadbus.bus.log import (
     Appended,

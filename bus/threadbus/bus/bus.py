@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
-from typing import Any, Final, TypeAlias
-
-import msgspec
+from typing import Any, Final
 
 from threadbus.bus.artifacts import Artifacts
 from threadbus.bus.following import Entry
 from threadbus.bus.inbox import Inbox, open_inbox
+from threadbus.bus.live import LiveHandler, decoding, encode_live
 from threadbus.bus.log import Appended, EventLog
 from threadbus.bus.outcomes import Answer
 from threadbus.bus.ports import Backend, ServerFacts, StorageFacts, WaitingMention
@@ -42,9 +41,6 @@ from threadbus.schemas import (
 )
 
 _DEFAULT_INBOX: Final = "MENTIONS"
-
-LiveHandler: TypeAlias = Callable[[AgentName, Any], None]
-"""Called with the sender and the JSON value of a live message."""
 
 
 class Bus:
@@ -361,24 +357,24 @@ class Bus:
     # watching
 
     async def publish_live(self, task: TaskId, thread: ThreadId, data: Any) -> None:
-        """Send a JSON value to whoever watches now; it is never stored."""
-        await self._backend.live.publish(
-            live_subject(parse_task_id(task), parse_thread_id(thread), self.name),
-            msgspec.json.encode(data),
-        )
+        """Send a JSON value to whoever watches now; it is never stored.
+
+        Raises:
+            NotJsonError: JSON has no word for it.
+            PayloadTooLargeError: the server does not take so much.
+        """
+        subject = live_subject(parse_task_id(task), parse_thread_id(thread), self.name)
+        body = encode_live(data, self._backend.log.max_payload)
+        await self._backend.live.publish(subject, body)
 
     @asynccontextmanager
     async def watching_live(self, task: TaskId, handler: LiveHandler) -> AsyncGenerator[None]:
-        """Call *handler* with the sender and the value of each live message of a super-task."""
+        """Call *handler* with the sender and the value of each live message of a super-task.
 
-        def on_data(subject: str, body: bytes) -> None:
-            try:
-                value = msgspec.json.decode(body)
-            except msgspec.DecodeError:
-                return
-            handler(AgentName(subject.rpartition(".")[2]), value)
-
-        async with self._backend.live.subscribe(live_filter(parse_task_id(task)), on_data):
+        What is not on a subject of ours, or no JSON, is passed over.
+        """
+        filter_ = live_filter(parse_task_id(task))
+        async with self._backend.live.subscribe(filter_, decoding(handler)):
             yield
 
     async def facts(self) -> ServerFacts:

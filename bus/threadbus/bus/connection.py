@@ -1,11 +1,13 @@
-"""What a bus holds of its backend: all of it while the bus is open, nothing afterwards."""
+"""Connecting, and what a bus holds of its backend: nothing any more once it was left."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 
+from threadbus.bus._nats.backend import open_backend
+from threadbus.bus.bus import Bus
 from threadbus.bus.errors import ClosedError
 from threadbus.bus.ports import (
     Backend,
@@ -17,6 +19,8 @@ from threadbus.bus.ports import (
     ServerFacts,
     StorageFacts,
 )
+from threadbus.bus.settings import BusSettings
+from threadbus.schemas import parse_agent_name
 
 
 class Connection:
@@ -89,3 +93,32 @@ def opened(backend: Backend) -> Generator[Connection]:
         yield connection
     finally:
         connection.close()
+
+
+@asynccontextmanager
+async def connect(
+    where: str | BusSettings | None = None, *, name: str | None = None, ensure: bool = True
+) -> AsyncGenerator[Bus]:
+    """Open a bus: ``async with connect("nats://127.0.0.1:4222", name="web") as bus``.
+
+    Entering connects, checks the server, and makes the streams that are missing. Leaving normally
+    waits for outstanding appends, at most ``drain_timeout``; leaving by an exception does not.
+
+    Args:
+        where: the URL, or all settings; ``BUS_…`` variables and the defaults when absent.
+        name: who speaks; the one in the settings when absent.
+        ensure: make the streams that are missing; without it this only looks.
+
+    Raises:
+        ConnectError: on entering; the subclass says what is wrong with the server.
+        InvalidNameError: the name is outside the grammar.
+        InvalidSettingError: a ``BUS_…`` variable has a value that it cannot take.
+    """
+    settings = where if isinstance(where, BusSettings) else BusSettings.from_env(url=where)
+    speaker = parse_agent_name(settings.name if name is None else name)
+    async with open_backend(settings, speaker) as backend:
+        if ensure:
+            await backend.ensure()
+        with opened(backend) as connection:
+            yield Bus(connection, settings, speaker)
+            await backend.drain(settings.drain_timeout)

@@ -7,6 +7,7 @@ itself. A name is held by the holder in the record for as long as one instance o
 from __future__ import annotations
 
 import os
+import re
 import socket
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -28,8 +29,10 @@ from threadbus.schemas import (
     AgentCard,
     AgentName,
     AgentRecord,
+    InvalidNameError,
     Presence,
     SchemaError,
+    canonical_agent_name,
     decode_entry,
     encode_entry,
     nearest_names,
@@ -39,6 +42,7 @@ from threadbus.schemas import (
 
 _EntryT = TypeVar("_EntryT", AgentRecord, Presence)
 
+_NOT_IN_NAMES: Final = re.compile("[^a-z0-9_-]+")
 _TRIES: Final = 8
 _KNOWN_FOR_S: Final = 5.0
 _log: Any = structlog.get_logger("threadbus.bus")
@@ -46,8 +50,8 @@ _log: Any = structlog.get_logger("threadbus.bus")
 
 def new_instance() -> str:
     """Make the name of one running instance: host, process and a random suffix."""
-    host = "".join(c if c.isalnum() or c in "-_" else "-" for c in socket.gethostname().lower())
-    return f"{host[:40] or 'host'}-{os.getpid()}-{new_event_id()[-6:]}"
+    host = _NOT_IN_NAMES.sub("-", socket.gethostname().lower()).strip("-_")[:40]
+    return f"{host or 'host'}-{os.getpid()}-{new_event_id()[-6:]}"
 
 
 class LivingAgent(msgspec.Struct, frozen=True):
@@ -138,7 +142,10 @@ class Registry:
 
         Raises:
             UnknownAgentError: nobody registered it.
+            InvalidNameError: the name is outside the grammar.
+            SchemaError: the card is outside its limits.
         """
+        parse_agent_name(card.name)
         for _ in range(_TRIES):
             entry = await self._backend.agents.get(card.name)
             held = None if entry is None else _decode(entry, AgentRecord)
@@ -193,7 +200,7 @@ class Registry:
 
     async def presence(self, name: str = "") -> Sequence[Presence]:
         """Return the heartbeats of one agent, or of all."""
-        entries = await self._backend.presence.entries(f"{name}." if name else "")
+        entries = await self._backend.presence.entries(f"{parse_agent_name(name)}." if name else "")
         return [beat for entry in entries if (beat := _decode(entry, Presence)) is not None]
 
     async def rivals(self, name: str, holder: str) -> Sequence[Presence]:
@@ -202,14 +209,22 @@ class Registry:
         return [beat for beat in beats if beat.holder != holder and _may_live(beat)]
 
     async def beat(self, presence: Presence) -> None:
-        """Record a heartbeat; it counts for ``presence_ttl``."""
-        await self._backend.presence.put(
-            f"{presence.agent}.{presence.instance}", encode_entry(presence), ttl=self._ttl
-        )
+        """Record a heartbeat; it counts for ``presence_ttl``.
+
+        Raises:
+            InvalidNameError: the agent or the instance is outside the grammar of names.
+            SchemaError: the heartbeat is outside its limits.
+        """
+        key = _presence_key(presence.agent, presence.instance)
+        await self._backend.presence.put(key, encode_entry(presence), ttl=self._ttl)
 
     async def leave(self, name: str, instance: str) -> None:
-        """Take a heartbeat away at once, when an instance stops in order."""
-        await self._backend.presence.delete(f"{name}.{instance}")
+        """Take a heartbeat away at once, when an instance stops in order. Idempotent.
+
+        Raises:
+            InvalidNameError: the agent or the instance is outside the grammar of names.
+        """
+        await self._backend.presence.delete(_presence_key(name, instance))
 
     async def check_known(self, names: Sequence[str]) -> None:
         """Check that each name is registered; what was found a moment ago is not looked up again.
@@ -233,8 +248,15 @@ class Registry:
     @asynccontextmanager
     async def watching(self, name: str, handler: Callable[[], None]) -> AsyncGenerator[None]:
         """Call *handler* whenever the record of *name* may have changed."""
-        async with self._backend.agents.watch(name, handler):
+        async with self._backend.agents.watch(parse_agent_name(name), handler):
             yield
+
+
+def _presence_key(name: str, instance: str) -> str:
+    canonical = canonical_agent_name(instance)
+    if canonical != instance:
+        raise InvalidNameError("instance name", instance, canonical)
+    return f"{parse_agent_name(name)}.{instance}"
 
 
 def _may_live(beat: Presence) -> bool:

@@ -15,7 +15,7 @@ from nats.errors import Error as NatsError
 
 from threadbus.bus._nats.api import api
 from threadbus.bus._nats.client import DirectClient
-from threadbus.bus._nats.direct import direct_get, read_batches, stored_messages
+from threadbus.bus._nats.direct import direct_get, read_batches, stored_message
 from threadbus.bus._nats.frames import header, status
 from threadbus.bus._nats.log import NatsLog
 from threadbus.bus._nats.streams import ARTIFACTS_BUCKET
@@ -26,7 +26,7 @@ from threadbus.schemas import new_event_id
 
 _TIMEOUT: Final = timedelta(seconds=10)
 _GONE: Final = (b"DEL", b"PURGE")
-_MAX_KEYS: Final = 50_000
+_BATCH: Final = 1000
 _CHUNK_BYTES: Final = 128 * 1024
 _HEADER_ROOM: Final = 512
 _PUT_TIMEOUT: Final = timedelta(seconds=30)
@@ -71,8 +71,8 @@ class NatsBucket:
         """Return what the server compares with: a deleted key still has a last sequence."""
         if revision:
             return revision
-        entries = await self._log_entries(key)
-        return entries[0][2] if entries and entries[0][1] is None else 0
+        value, last = (await self._log_entries(key)).get(key, (b"", 0))
+        return last if value is None else 0
 
     async def delete(self, key: str) -> None:
         """Take *key* away."""
@@ -88,25 +88,37 @@ class NatsBucket:
 
     async def entries(self, prefix: str = "") -> Sequence[KeyEntry]:
         """Return every key that starts with *prefix*."""
-        found = await self._log_entries(">")
+        # Where the prefix ends a token the server can leave out the rest.
+        found = await self._log_entries(f"{prefix}>" if prefix.endswith(".") else ">")
         return [
             KeyEntry(key, value, revision)
-            for key, value, revision in found
+            for key, (value, revision) in found.items()
             if value is not None and key.startswith(prefix)
         ]
 
-    async def _log_entries(self, pattern: str) -> list[tuple[str, bytes | None, int]]:
-        request = {"multi_last": [self._prefix + pattern], "batch": _MAX_KEYS}
-        frames = await direct_get(self._client, self._stream, request)
-        return [
-            (
-                message.subject.removeprefix(self._prefix),
-                None if _is_gone(frame.raw) else message.body,
-                message.seq,
-            )
-            for frame in frames
-            for message in stored_messages([frame])
-        ]
+    async def _log_entries(self, pattern: str) -> dict[str, tuple[bytes | None, int]]:
+        """Read the last message of each key: all that a bucket keeps.
+
+        In batches: asked for the last ones by key a server answers only for some 1000.
+        """
+        found: dict[str, tuple[bytes | None, int]] = {}
+        after = 0
+        while True:
+            request = {
+                "seq": after + 1,
+                "batch": _BATCH,
+                "next_by_subj": self._prefix + pattern,
+            }
+            frames = await direct_get(self._client, self._stream, request)
+            for frame in frames:
+                message = stored_message(frame.body, frame.raw)
+                if message is not None:
+                    after = message.seq
+                    # A key that was set meanwhile comes again later, and that counts.
+                    value = None if _is_gone(frame.raw) else message.body
+                    found[message.subject.removeprefix(self._prefix)] = (value, message.seq)
+            if len(frames) < _BATCH:
+                return found
 
     @asynccontextmanager
     async def watch(self, key: str, handler: Callable[[], None]) -> AsyncGenerator[None]:
