@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import typer.main
@@ -157,7 +157,8 @@ def _about(annotation: Any) -> tuple[str, type[msgspec.Struct] | None]:
     found = msgspec.inspect.type_info(annotation)
     text = ""
     if isinstance(found, msgspec.inspect.Metadata):
-        text = str((found.extra_json_schema or {}).get("description", ""))
+        extra = cast("dict[str, object]", found.extra_json_schema or {})
+        text = str(extra.get("description", ""))
         found = found.type
     if isinstance(found, msgspec.inspect.ListType):
         item = found.item_type

@@ -56,7 +56,7 @@ async def test_the_team_finds_the_number_that_is_wrong(tmp_path: Path) -> None:
     answer = ran.out.partition("The answer:\n")[2].splitlines()[0]
     assert "158,310" in answer
     assert "185,310" in answer
-    assert "no model was asked" in ran.out
+    assert "playbook answers, no model" in ran.out
     assert "bus up" in ran.out
     assert "\x1b" not in ran.out
 

@@ -181,6 +181,7 @@ async def test_a_server_that_is_up_is_found_and_keeps_its_data(tmp_path: Path) -
     """Other commands need no URL; after a stop and a start everything is there again."""
     env = environment(tmp_path / "state")
     tasks: list[str] = []
+    status, state = "", Up(url="", pid=0, data="", version="")
     for _ in range(2):
         async with process("up", "--port", "0", "--json", env=env) as up:
             state = msgspec.json.decode(await line_with(up, '"url"'), type=Up)

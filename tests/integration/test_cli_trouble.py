@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -94,7 +95,7 @@ async def test_a_wrong_url_is_named(tmp_path: Path, url: str) -> None:
         (("up", "--port", "99999"), {}, "port"),
         (("completion", "tcsh"), {}, "tcsh"),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+    ids=range(13),
 )
 async def test_wrong_use_is_refused_by_name(
     tmp_path: Path, arguments: tuple[str, ...], variables: dict[str, str], said: str
@@ -120,8 +121,10 @@ async def test_whoever_reads_a_pipe_may_stop(cli: Cli) -> None:
     """`bus ... | head` is no error."""
     async with process("config", env=cli.env) as running:
         assert running.stdout is not None
-        transport = running._transport  # type: ignore[attr-defined]
-        transport.get_pipe_transport(1).close()
+        transport: asyncio.SubprocessTransport = running._transport  # type: ignore[attr-defined]
+        pipe = cast("asyncio.BaseTransport | None", transport.get_pipe_transport(1))
+        assert pipe is not None
+        pipe.close()
         code = await running.wait()
         assert running.stderr is not None
         err = (await running.stderr.read()).decode()

@@ -182,7 +182,7 @@ async def _print_answer(shell: Shell, bus: Bus, state: TaskState, stored: list[s
         )
     elif parts is not None and answered:
         shell.note()
-        shell.say(text_of(parts))
+        shell.answer(text_of(parts))
     else:
         reason = f": {state.summary}" if state.summary else ""
         shell.error(f"the super-task ended without an answer: {state.status}{reason}")

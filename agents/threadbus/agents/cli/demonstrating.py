@@ -138,7 +138,7 @@ def _conclude(shell: Shell, team: DemoTeam, task: TaskId, answer: str, path: Pat
         return
     shell.say()
     shell.say("The answer:", "bold green")
-    shell.say(answer)
+    shell.answer(answer)
     shell.say()
     shell.say(Text.assemble(("super-task  ", "bold"), task))
     shell.say(Text.assemble(("see it again, from its log alone:", "bold")))

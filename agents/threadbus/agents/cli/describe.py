@@ -191,8 +191,7 @@ def _model_call(data: ModelCalled) -> Line:
     if data.error is not None:
         return Line(f"{label}: no answer", _error(data.error), "red")
     used = f"{data.input_tokens:,} + {data.output_tokens:,} tokens"
-    calls = f", {plural(data.tool_calls, 'tool call')}" if data.tool_calls else ""
-    return Line(f"thinks [{label}]: {used}{calls}, {duration(data.duration_ns)}", style="dim")
+    return Line(f"thinks [{label}]: {used}, {duration(data.duration_ns)}", style="dim")
 
 
 def _error(error: ErrorInfo) -> str:

@@ -21,12 +21,16 @@ from threadbus.bus import TaskState
 from threadbus.schemas import (
     MAIN_THREAD,
     AgentName,
+    AssignmentProgressed,
     Event,
+    EventClass,
     EventId,
     HandlingEnded,
     ModelCalled,
     Recorded,
     Rejected,
+    ToolCalled,
+    ToolReturned,
 )
 
 _COLORS: Final = ("cyan", "magenta", "blue", "yellow", "green", "bright_red", "bright_cyan")
@@ -35,6 +39,7 @@ _BODY_CHARS: Final = 4_000
 _WHO_CELLS: Final = 12
 _TIME_CELLS: Final = 7
 _DELTA_CHARS: Final = 400
+_EFFECTS: Final = frozenset({EventClass.CTL, EventClass.MSG, EventClass.WORK})
 
 
 class _Live(msgspec.Struct):
@@ -56,9 +61,10 @@ class LiveView:
         self._opened_at = 0
         self._doing: dict[str, str] = {}
         self._written: dict[str, str] = {}
+        self._calls: dict[AgentName, tuple[Recorded, Line]] = {}
+        self._seen_calls: set[tuple[AgentName, str]] = set()
         self._live: Live | None = None
         self.model_calls = 0
-        self.used_playbook = False
         self.used_model = False
 
     def __enter__(self) -> LiveView:
@@ -76,6 +82,8 @@ class LiveView:
         return self
 
     def __exit__(self, *_: object) -> None:
+        for sender in list(self._calls):
+            self._flush(sender)
         self.pause()
 
     def pause(self) -> None:
@@ -102,7 +110,7 @@ class LiveView:
         self._note_work(event)
         asked_by = self._senders.get(event.cause, "") if event.cause is not None else ""
         line = describe(event, asked_by if asked_by != event.sender else "")
-        if line is None:
+        if line is None or self._is_seen_otherwise(recorded, line):
             return
         if not counts:
             line = Line(f"(from outside, does not count) {line.head}", line.body, "dim")
@@ -129,25 +137,48 @@ class LiveView:
         took = duration(max(0, state.closed_at - state.opened_at))
         parts = [f"{state.status} in {took}", plural(state.events, "event")]
         if self.model_calls:
-            label = " of a playbook, no model was asked" if not self.used_model else ""
-            parts.append(
-                f"{plural(self.model_calls, 'answer')}{label}"
-                if label
-                else plural(self.model_calls, "model call")
-            )
+            if self.used_model:
+                parts.append(plural(self.model_calls, "model call"))
+            else:
+                parts.append(f"{plural(self.model_calls, 'playbook answer')}, no model")
             parts.append(plural(state.tokens_used, "token"))
         self.pause()
-        self._console.print(Text(f" {self._symbol('·')} ".join(parts), "dim"), soft_wrap=True)
+        self._console.print(Text(f" {self._symbol('·')} ".join(parts), "dim"))
+
+    def _is_seen_otherwise(self, recorded: Recorded, line: Line) -> bool:
+        """Whether this is a tool call that needs no line, as what the tool did has one.
+
+        The line of a call waits for what its agent does next: an event of its own, such as the
+        work that the tool gives out, says the same and more.
+        """
+        event = recorded.event
+        if isinstance(event.data, ToolCalled):
+            self._flush(event.sender)
+            self._calls[event.sender] = (recorded, line)
+            return True
+        is_effect = event.event_class in _EFFECTS
+        if is_effect and not isinstance(event.data, AssignmentProgressed):
+            call = self._calls.pop(event.sender, None)
+            if call is not None and isinstance(call[0].event.data, ToolCalled):
+                self._seen_calls.add((event.sender, call[0].event.data.call_id))
+            return False
+        self._flush(event.sender)
+        data = event.data
+        if isinstance(data, ToolReturned) and data.error is None:
+            return (event.sender, data.call_id) in self._seen_calls
+        return False
+
+    def _flush(self, sender: AgentName) -> None:
+        call = self._calls.pop(sender, None)
+        if call is not None:
+            self._print(*call)
 
     def _note_work(self, event: Event) -> None:
         data = event.data
         if isinstance(data, ModelCalled):
             self.model_calls += 1
             self._written.pop(event.sender, None)
-            if data.system == PLAYBOOK:
-                self.used_playbook = True
-            else:
-                self.used_model = True
+            self.used_model = self.used_model or data.system != PLAYBOOK
         elif isinstance(data, HandlingEnded):
             self._doing.pop(event.sender, None)
             self._written.pop(event.sender, None)

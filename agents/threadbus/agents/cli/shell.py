@@ -120,6 +120,10 @@ class Shell:
         """Print to standard output; *text* may hold what others wrote."""
         _print(self.out, text, style)
 
+    def answer(self, text: str) -> None:
+        """Print the answer of a team: wrapped between words on a terminal, as it is when piped."""
+        self.out.print(Text(neutral_lines(text)), soft_wrap=not self.out.is_terminal)
+
     def note(self, text: str | Text = "", style: str = "") -> None:
         """Print to standard error, as everything that is not the result of the command."""
         _print(self.err, text, style)
