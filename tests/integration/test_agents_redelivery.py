@@ -105,6 +105,7 @@ async def test_an_answer_without_its_close_is_closed_and_not_repeated(forgetful_
             cause=opened.event.id,
             event_id=derive_event_id(opened.event.id, half.name, "reply"),
         )
+        await eventually(lambda: waits_for(bus, "half"), "the mention is in the inbox")
         async with running(agent, bus):
             answer = await bus.waits.for_answer(task, timeout=WAIT)
             await find(bus, task, HandlingEnded)
@@ -164,6 +165,7 @@ async def test_a_killer_mention_is_given_up_in_the_end(bus_url: str) -> None:
             await bus.acting_as("victim").append(
                 HandlingStarted(attempt=attempt), task=opened.event.task, cause=opened.event.id
             )
+        await eventually(lambda: waits_for(bus, "victim"), "the mention is in the inbox")
         async with running(agent, bus):
             closed = await bus.waits.for_close(opened.event.task, timeout=WAIT)
 
@@ -209,3 +211,8 @@ async def ask(bus: Bus, task: TaskId, name: str) -> str:
 async def nothing_waits(bus: Bus) -> bool:
     """Whether every inbox is empty."""
     return not any((await bus.pending_mentions()).values())
+
+
+async def waits_for(bus: Bus, name: str) -> bool:
+    """Whether a mention waits for an agent."""
+    return (await bus.pending_mentions()).get(name, 0) > 0

@@ -10,11 +10,10 @@ import pytest
 
 from tests.support.agent_process import AgentProcess, agent_process
 from tests.support.eventually import eventually
-from tests.support.running_agents import find, log_of, text
+from tests.support.running_agents import find, log_of, quiet_task, text
 from threadbus.bus import Bus, connect
 from threadbus.schemas import (
     MAIN_THREAD,
-    AgentCard,
     Event,
     HandlingEnded,
     MessagePosted,
@@ -45,7 +44,7 @@ async def test_a_thread_is_handled_in_order_and_once(
 ) -> None:
     """Each of 30 messages is answered once and in the order in which they were posted."""
     async with connect(bus_url) as bus, group(bus_url, tmp_path, size):
-        task = await quiet_task(bus)
+        task = await quiet_task(bus, "many")
         sent = [await post(bus, task, f"m{number}") for number in range(COUNT)]
         await find(bus, task, HandlingEnded, count=COUNT)
         log = await log_of(bus, task)
@@ -58,7 +57,7 @@ async def test_a_killed_replica_costs_neither_order_nor_messages(
 ) -> None:
     """The replica that works on the thread is killed: the others go on where it was."""
     async with connect(bus_url) as bus, group(bus_url, tmp_path, 3) as replicas:
-        task = await quiet_task(bus)
+        task = await quiet_task(bus, "many")
         sent = [await post(bus, task, f"m{number}") for number in range(COUNT // 2)]
         sent.append(await post(bus, task, "wait"))
         sent += [await post(bus, task, f"m{number}") for number in range(COUNT // 2, COUNT)]
@@ -78,12 +77,6 @@ def waiting_pid(folder: Path) -> int:
     """Return which process waits."""
     (mark,) = folder.glob("waiting-*")
     return int(mark.name.removeprefix("waiting-"))
-
-
-async def quiet_task(bus: Bus) -> TaskId:
-    """Open a super-task in which only the user is asked."""
-    await bus.registry.register(AgentCard(name="user"), holder="test", takeover=True)
-    return (await bus.tasks.open("Q", to=["user"], participants=["many"])).event.task
 
 
 async def post(bus: Bus, task: TaskId, what: str) -> Event:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.agent_process import agent_process
 from tests.support.eventually import eventually
-from tests.support.running_agents import find, log_of, running, text
+from tests.support.running_agents import find, log_of, quiet_task, running, text
 from threadbus.agents import Agent, AgentRunner, Mention
 from threadbus.bus import (
     AgentNameTakenError,
@@ -21,13 +21,11 @@ from threadbus.bus import (
 )
 from threadbus.schemas import (
     MAIN_THREAD,
-    AgentCard,
     HandlingEnded,
     HandlingFailed,
     HandlingStarted,
     MentionDeadLettered,
     PresenceState,
-    TaskId,
 )
 
 AGENTS = Path(__file__).parent.parent / "support" / "stubborn_agents.py"
@@ -216,9 +214,3 @@ def replier(name: str, reply: str) -> Agent:
 async def state_of(bus: Bus, name: str, state: PresenceState) -> bool:
     """Whether an instance of *name* is in *state*."""
     return any(beat.state is state for beat in await bus.registry.presence(name))
-
-
-async def quiet_task(bus: Bus, name: str) -> TaskId:
-    """Open a super-task in which only the user is asked."""
-    await bus.registry.register(AgentCard(name="user"), holder="test", takeover=True)
-    return (await bus.tasks.open("Q", to=["user"], participants=[name])).event.task

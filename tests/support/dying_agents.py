@@ -15,7 +15,7 @@ from typing import Any
 from threadbus.agents import Agent, AgentLimits, Mention
 from threadbus.bus import Delivery
 from threadbus.bus.log import EventLog
-from threadbus.schemas import AnswerSubmitted, HandlingEnded, TaskClosed
+from threadbus.schemas import AnswerSubmitted, Event, HandlingEnded, TaskClosed
 
 PLACE = os.environ.get("DIE_AT", "")
 MARK = Path(os.environ.get("DIE_MARK", "/nonexistent"))
@@ -70,10 +70,14 @@ def _around(owner: type, name: str, before: Callable[..., str], after: Callable[
 
 
 def _place_of(word: str) -> Callable[..., str]:
-    names = {AnswerSubmitted: "answer", TaskClosed: "close", HandlingEnded: "ended"}
+    names: dict[type, str] = {
+        AnswerSubmitted: "answer",
+        TaskClosed: "close",
+        HandlingEnded: "ended",
+    }
 
-    def place(event: Any, *_: Any) -> str:
-        return f"{word}-{names.get(type(event.data), '')}"
+    def place(event: Event, *_: object) -> str:
+        return f"{word}-{names.get(event.data.__class__, '')}"
 
     return place
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
 
 from tests.support.eventually import eventually
-from threadbus.agents import Agent, AgentRunner
-from threadbus.bus import Bus
-from threadbus.schemas import Event, EventData, EventId, Parts, Recorded, TaskId, text_of
+from threadbus.agents import Agent, AgentLimits, AgentRunner, Mention
+from threadbus.bus import Bus, BusSettings
+from threadbus.bus.testing import connect_in_memory
+from threadbus.schemas import AgentCard, Event, EventData, EventId, Parts, Recorded, TaskId, text_of
 
 
 @asynccontextmanager
@@ -80,3 +83,29 @@ def text(event: Event) -> str:
     """Return what an event says."""
     parts: Parts = getattr(event.data, "parts", ())
     return text_of(parts)
+
+
+@asynccontextmanager
+async def user_in_memory() -> AsyncGenerator[Bus]:
+    """Give a bus in memory on which the user is registered."""
+    settings = BusSettings(drain_timeout=timedelta(seconds=2))
+    async with connect_in_memory("user", settings=settings) as bus:
+        await bus.registry.register(AgentCard(name="user"), holder="test")
+        yield bus
+
+
+async def quiet_task(user: Bus, agent: str = "web") -> TaskId:
+    """Open a super-task that asks nobody but the user; *agent* takes part."""
+    await user.registry.register(AgentCard(name="user"), holder="test", takeover=True)
+    return (await user.tasks.open("Q", to=["user"], participants=[agent])).event.task
+
+
+def agent_of(reply: object, limits: AgentLimits | None = None) -> Agent:
+    """Return an agent *web* that always returns *reply*, and tries once unless told else."""
+    agent = Agent("web", limits=limits or AgentLimits(max_attempts=1))
+
+    @agent.on_mention
+    async def handle(mention: Mention) -> Any:
+        return reply
+
+    return agent

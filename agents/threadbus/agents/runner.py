@@ -111,7 +111,6 @@ class AgentRunner:
             model=model,
             replica=self._instance,
             shared=replicas > 1,
-            since=time.time_ns(),
             on_long=self._on_long,
         )
         self._held: dict[EventId, Turn] = {}
@@ -161,6 +160,7 @@ class AgentRunner:
                 fresh=self._replicas == 1,
             ) as inbox,
         ):
+            self._place.since = time.time_ns()
             await self._work(inbox)
         if self._replaced_by:
             raise AgentReplacedError(self._agent.name, self._replaced_by)

@@ -61,7 +61,7 @@ _LONGEST_WAIT_S: Final = 30.0
 _log: Any = structlog.get_logger("threadbus.agents")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Workplace:
     """What all turns of one running agent have in common."""
 
@@ -71,10 +71,10 @@ class Workplace:
     replica: str
     shared: bool
     """Whether other processes take mentions from the same inbox."""
-    since: int
-    """When mentions began to be taken; what is older may have been begun by another process."""
     on_long: Callable[[Turn], None]
     """Called when a handler has run for more than a moment."""
+    since: int = 0
+    """When mentions began to be taken; what is older may have been begun by another process."""
     abandoned: set[asyncio.Task[Any]] = field(default_factory=set[asyncio.Task[Any]])
     """Handlers that did not end when they were cancelled."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
@@ -17,14 +18,18 @@ from threadbus.schemas import (
     Event,
     EventId,
     MentionDeadLettered,
+    MessagePosted,
     Parts,
     ProposalMade,
     TaskClosed,
     TaskId,
     TaskStatus,
     VoteVerdict,
+    derive_event_id,
     text_of,
 )
+
+_MAX_ASIDES: Final = 1000
 
 
 class MentionFailedError(BusError):
@@ -109,6 +114,19 @@ def answer_of(task: TaskId, closed: TaskClosed, answers: Mapping[EventId, Event]
         raise TaskFailedError(task, closed.outcome, closed.summary)
     data = event.data
     return Answer(task, event, data.parts if isinstance(data, AnswerSubmitted) else ())
+
+
+def is_aside(event: Event) -> bool:
+    """Whether an agent said it on the way, and not as its reply to what woke it.
+
+    Both answer the same event. Agents of ours derive the ids of what a handler says by numbers, and
+    that of the reply by a word; all derived ids carry the time of what they answer.
+    """
+    cause = event.cause
+    if cause is None or not isinstance(event.data, MessagePosted) or event.id[:12] != cause[:12]:
+        return False
+    numbers = range(_MAX_ASIDES)
+    return any(event.id == derive_event_id(cause, event.sender, number) for number in numbers)
 
 
 def result_of(event: Event) -> AssignmentResult | None:

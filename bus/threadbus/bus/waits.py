@@ -26,6 +26,7 @@ from threadbus.bus.outcomes import (
     MentionFailedError,
     VoteResult,
     answer_of,
+    is_aside,
     result_of,
     votes_on,
 )
@@ -38,6 +39,7 @@ from threadbus.schemas import (
     Event,
     EventClass,
     EventId,
+    HandlingEnded,
     InputGiven,
     MentionDeadLettered,
     ProposalMade,
@@ -167,7 +169,7 @@ class Waits:
         """Wait for what *agent* says in answer to *message*.
 
         Raises:
-            MentionFailedError: the agent gave it up.
+            MentionFailedError: the agent gave it up, or ended its turn without a reply.
             ThreadClosedError: the thread, or the task, ended first.
             TaskNotFoundError, ThreadNotFoundError: there is none.
             WaitTimeoutError: no reply in time.
@@ -190,6 +192,7 @@ class Waits:
     ) -> Event:
         """Take entries until *agent* has answered (see :meth:`for_reply`)."""
         what = f"the reply of {agent}"
+        aside: Event | None = None
         ends = {MAIN_THREAD, thread}
         async with _Deadline(what, timeout):
             async for recorded in self._counting(entries, task, ends, after, known_open=known_open):
@@ -199,8 +202,17 @@ class Waits:
                 if isinstance(event.data, MentionDeadLettered):
                     error = event.data.error
                     raise MentionFailedError(agent, error.kind, error.message)
+                if isinstance(event.data, HandlingEnded):
+                    if aside is None:
+                        raise MentionFailedError(
+                            agent, "NoReply", "it handled the message silently"
+                        )
+                    return aside
                 if event.data.TYPE in _REPLIES:
-                    return event
+                    if not is_aside(event):
+                        return event
+                    # A question to a third agent, or a word on the way: the reply may follow.
+                    aside = aside if event.mentions else event
         raise WaitTimeoutError(what, timeout.total_seconds())
 
     async def for_input(
