@@ -191,12 +191,8 @@ class UnknownAgentError(AppendError):
         self.nearest = tuple(nearest)
 
     def __str__(self) -> str:
-        near = f"; did you mean {' or '.join(self.nearest)}?" if self.nearest else ""
-        return (
-            f"no agent {shorten(self.name)!r} is registered{near} `bus agents` lists them"
-            if near
-            else f"no agent {shorten(self.name)!r} is registered; `bus agents` lists them"
-        )
+        near = f"did you mean {' or '.join(self.nearest)}? " if self.nearest else ""
+        return f"no agent {shorten(self.name)!r} is registered; {near}`bus agents` lists them"
 
 
 class ConflictError(AppendError):
