@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Final
 
-from threadbus.bus.errors import ClosedError, ReadError
+from threadbus.bus.errors import ClosedError
 from threadbus.bus.ports import StoredMessage, WaitingMention
 from threadbus.bus.testing.clock import Clock, Timer
 from threadbus.schemas import MAX_MENTIONS
@@ -247,8 +247,8 @@ class MemoryInboxes:
         self._box(agent, stream).forget_deliveries()
 
     async def push(self, agent: str, stream: str, ack_wait: timedelta) -> None:
-        """Refuse: what is pushed goes to a subscriber of a server."""
-        raise ReadError(f"the inbox of {agent}", "nothing is pushed in memory; pull its mentions")
+        """Let the mentions wait: nobody subscribes in memory, so they can only be pulled."""
+        self._box(agent, stream).ack_wait = ack_wait
 
     async def pending(self, stream: str) -> Mapping[str, int]:
         """Return how many mentions wait for each agent."""
