@@ -150,7 +150,15 @@ class DirectClient(Client):
 
     # messages out
 
-    def post(self, subject: str, body: bytes, *, reply: str = "", head: bytes = b"") -> None:
+    def post(
+        self,
+        subject: str,
+        body: bytes,
+        *,
+        reply: str = "",
+        head: bytes = b"",
+        at_once: bool = True,
+    ) -> None:
         """Publish without waiting; kept while there is no connection, as far as there is room.
 
         Args:
@@ -158,6 +166,8 @@ class DirectClient(Client):
             body: the message.
             reply: where an answer goes.
             head: a whole header block, or nothing.
+            at_once: somebody waits for it; otherwise it goes at the end of this turn of the loop,
+                together with what else is sent in it.
 
         Raises:
             BadSubjectError: white space would be read as part of the protocol.
@@ -171,9 +181,9 @@ class DirectClient(Client):
         self._pending_data_size += len(frame)
         self.stats["out_msgs"] += 1
         self.stats["out_bytes"] += len(body)
-        if not self._has_written:
-            # The first goes out at once, for the sake of a round trip; those that follow in this
-            # turn of the loop go together, for the sake of a thousand at once.
+        if at_once and not self._has_written:
+            # Only the first, for the sake of a round trip; those that follow in this turn of the
+            # loop go together, for the sake of a thousand at once.
             self._has_written = True
             self._write_pending()
         self._uncork_soon()

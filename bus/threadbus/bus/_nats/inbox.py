@@ -86,7 +86,8 @@ class NatsInboxMessage:
         if final and self.holder is not None:
             self.holder.discard(self)
         try:
-            self._client.post(self._ack, word)
+            # Together: what several give back in one go comes again in that order.
+            self._client.post(self._ack, word, at_once=False)
         except NatsError as error:
             # Not acknowledged means delivered again, which every handler must bear anyway.
             _log.warning("could not settle a mention", subject=self.subject, error=str(error))
