@@ -21,8 +21,8 @@ FrameHandler: TypeAlias = Callable[[bytes, bytes, bytes, bytes], None]
 """Called with subject, reply subject, body and raw header (empty where there is none)."""
 
 _END: Final = b"\r\n"
-_WORDS_WITH_REPLY: Final = {b"MSG": 5, b"HMSG": 6}
-_MESSAGES: Final = frozenset(_WORDS_WITH_REPLY)
+_WORDS: Final = {b"MSG": 4, b"HMSG": 5}
+"""How many words announce a message that has no reply subject; one more where it has."""
 _MAX_LINE_BYTES: Final = 1024 * 1024
 _STATUS_AT: Final = len(b"NATS/1.0 ")
 
@@ -121,19 +121,22 @@ class FrameParser(Parser):
                     return data[at:]
                 break
             words = data[at:end].split()
-            if not words or words[0] not in _MESSAGES:
+            usual = _WORDS.get(words[0]) if words else None
+            if usual is None or not usual <= len(words) <= usual + 1:
                 return data[at:]
+            start = end + 2
             try:
-                sid, start = words[2], end + 2
                 stop = start + int(words[-1])
-                middle = start + int(words[-2]) if words[0] == b"HMSG" else start
-            except (IndexError, ValueError):
+                middle = start + int(words[-2]) if usual == _WORDS[b"HMSG"] else start
+            except ValueError:
+                return data[at:]
+            if not start <= middle <= stop:
                 return data[at:]
             if size < stop + 2:
                 wanted = stop + 2 - at
                 break
-            reply = words[3] if len(words) == _WORDS_WITH_REPLY[words[0]] else b""
-            if not take(sid, words[1], reply, data[middle:stop], data[start:middle]):
+            reply = words[3] if len(words) > usual else b""
+            if not take(words[2], words[1], reply, data[middle:stop], data[start:middle]):
                 return data[at:]
             at = stop + 2
         if at < size:
@@ -147,17 +150,22 @@ class FrameParser(Parser):
             raise ProtocolError
         line = data[:end]
         words = line.split()
-        if not words or words[0] not in _MESSAGES:
+        usual = _WORDS.get(words[0]) if words else None
+        if usual is None:
             await super().parse(line)
             return data[end:]
+        if not usual <= len(words) <= usual + 1:
+            raise ProtocolError
         try:
-            sid, subject = int(words[2]), words[1]
+            sid = int(words[2])
             stop = end + int(words[-1])
-            middle = end + int(words[-2]) if words[0] == b"HMSG" else end
-        except (IndexError, ValueError):
+            middle = end + int(words[-2]) if usual == _WORDS[b"HMSG"] else end
+        except ValueError:
             raise ProtocolError from None
-        reply = words[3] if len(words) == _WORDS_WITH_REPLY[words[0]] else b""
-        await self._sink.pass_on(sid, subject, reply, data[middle:stop], data[end:middle])
+        if not end <= middle <= stop:
+            raise ProtocolError
+        reply = words[3] if len(words) > usual else b""
+        await self._sink.pass_on(sid, words[1], reply, data[middle:stop], data[end:middle])
         return data[stop + 2 :]
 
 
