@@ -1,4 +1,4 @@
-"""Events in the log: the guarded append, reading, and following without a gap.
+"""Events in the log: the guarded append, and what is known of threads on the way.
 
 The guard. A thread changes only by control events, and each of those is appended on condition
 that the last control event is the one that the writer has seen. Every message and every piece of
@@ -13,8 +13,8 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
 from typing import Any, Final
 
 import msgspec
@@ -28,8 +28,8 @@ from threadbus.bus.errors import (
     TaskNotFoundError,
     ThreadNotFoundError,
 )
-from threadbus.bus.following import NO_LIMIT, Entry, Follower, Look, Wanted, decode_entry
-from threadbus.bus.ports import Backend, Guard, GuardFailedError, Position, StoredMessage
+from threadbus.bus.ports import Backend, Guard, GuardFailedError, Position
+from threadbus.bus.reading import LogReader
 from threadbus.bus.settings import BusSettings
 from threadbus.bus.state import ThreadState
 from threadbus.schemas import (
@@ -38,7 +38,6 @@ from threadbus.schemas import (
     Event,
     EventClass,
     Recorded,
-    Rejected,
     SubjectFilter,
     TaskId,
     TaskOpened,
@@ -46,12 +45,9 @@ from threadbus.schemas import (
     ThreadOpened,
     control_filter,
     encode_event,
-    openings_filter,
     parse_task_id,
     parse_thread_id,
     task_control_filter,
-    task_filter,
-    thread_filter,
 )
 
 _ATTEMPTS: Final = 16
@@ -68,16 +64,14 @@ class Appended(msgspec.Struct, frozen=True):
     """Whether an event of this id was there already; that one stays as it was."""
 
 
-class EventLog:
+class EventLog(LogReader):
     """The log as events. One for each connection; shared by everybody who speaks over it."""
 
     def __init__(self, backend: Backend, settings: BusSettings) -> None:
-        self._backend = backend
+        super().__init__(backend)
         self._timeout = settings.append_timeout
         self._threads: OrderedDict[tuple[TaskId, ThreadId], ThreadState] = OrderedDict()
         self._known_to: dict[tuple[TaskId, ThreadId], int] = {}
-        self.rejected = 0
-        """How many messages that are no events were met on this connection."""
 
     # appending
 
@@ -330,84 +324,6 @@ class EventLog:
                 return
             # A replica that lags behind the leader answered; the leader named a later sequence.
             await asyncio.sleep(0.01 * 2**attempt)
-
-    # reading
-
-    def read(
-        self, task: TaskId, thread: ThreadId | None = None, after: int = 0
-    ) -> AsyncGenerator[Entry]:
-        """Read a super-task, or one thread of it, in log order, to its end.
-
-        Args:
-            task: the super-task.
-            thread: only this thread, when given.
-            after: only what is later than this sequence.
-
-        Cancellation: safe.
-        """
-        return self._read(_filter(task, thread), after)
-
-    async def _read(self, filter_: SubjectFilter, after: int) -> AsyncGenerator[Entry]:
-        async with aclosing(self._backend.log.read(filter_, after, NO_LIMIT)) as batches:
-            async for batch in batches:
-                for message in batch:
-                    yield self._decode(message)
-
-    def _decode(self, message: StoredMessage) -> Entry:
-        entry = decode_entry(message)
-        if isinstance(entry, Rejected):
-            self.rejected += 1
-            _log.warning("not an event, skipped", seq=entry.seq, reason=entry.reason)
-        return entry
-
-    async def openings(self, prefix: str = "") -> AsyncIterator[Recorded]:
-        """Read the control events of every main thread; of tasks whose id begins with *prefix*."""
-        async for entry in self._read(openings_filter(), 0):
-            if isinstance(entry, Recorded) and entry.event.task.startswith(prefix):
-                yield entry
-
-    def following(
-        self,
-        task: TaskId,
-        thread: ThreadId | None = None,
-        after: int = 0,
-        *,
-        new: bool = False,
-        controls: bool = False,
-        wanted: Wanted | None = None,
-        first_look: Look | None = None,
-    ) -> AbstractAsyncContextManager[AsyncIterator[Entry]]:
-        """Read a super-task or thread and go on live; no gap, no duplicate.
-
-        Args:
-            task: the super-task.
-            thread: only this thread, when given.
-            after: only what is later than this sequence.
-            new: nothing is there yet, so that only what comes from now on is awaited.
-            controls: only the control events of *thread*.
-            wanted: says of a subject whether its message matters; the others are passed over.
-            first_look: awaited once, when nothing has come for a moment.
-
-        Cancellation: safe; go on with the last sequence seen.
-        """
-        filter_ = _filter(task, thread)
-        if controls:
-            filter_ = control_filter(task, thread or MAIN_THREAD)
-        return Follower(
-            self._backend,
-            filter_,
-            after,
-            self._decode,
-            new=new,
-            wanted=wanted,
-            first_look=first_look,
-        )
-
-
-def _filter(task: TaskId, thread: ThreadId | None) -> SubjectFilter:
-    # A wildcard or a space in an id would mean something else to the server.
-    parse_task_id(task)
-    return task_filter(task) if thread is None else thread_filter(task, parse_thread_id(thread))
 
 
 def _report_lost(future: asyncio.Future[Position]) -> None:

@@ -8,14 +8,12 @@ outside the thread has put into the log is passed over.
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
-from types import TracebackType
 from typing import Final
 
+from threadbus.bus.deadline import Deadline, end_by
 from threadbus.bus.errors import TaskNotFoundError, ThreadClosedError, WaitTimeoutError
 from threadbus.bus.following import Entry
 from threadbus.bus.log import EventLog
@@ -85,7 +83,7 @@ class Waits:
         """Take entries of *task*, from its opening, until it ends (see :meth:`for_answer`)."""
         answers: dict[EventId, Event] = {}
         members = Members(self._log, task)
-        async with _Deadline(f"the answer to super-task {task}", timeout):
+        async with Deadline(f"the answer to super-task {task}", timeout):
             async for entry in entries:
                 if not isinstance(entry, Recorded) or await members.take(entry) is None:
                     continue
@@ -133,7 +131,7 @@ class Waits:
         made: dict[EventId, Event] = {}
         given = {MAIN_THREAD} if thread is None else {MAIN_THREAD, thread}
         ends = set(given)
-        async with _Deadline(what, timeout), self.following(task, thread, after) as entries:
+        async with Deadline(what, timeout), self.following(task, thread, after) as entries:
             async for recorded in self._counting(entries, task, ends, after):
                 event = recorded.event
                 result = result_of(event)
@@ -194,7 +192,7 @@ class Waits:
         what = f"the reply of {agent}"
         aside: Event | None = None
         ends = {MAIN_THREAD, thread}
-        async with _Deadline(what, timeout):
+        async with Deadline(what, timeout):
             async for recorded in self._counting(entries, task, ends, after, known_open=known_open):
                 event = recorded.event
                 if event.cause != message or event.sender != agent:
@@ -232,7 +230,7 @@ class Waits:
         """
         what = f"the input to request {request}"
         await self._log.check_exists(task, MAIN_THREAD)
-        async with _Deadline(what, timeout), self.following(task, MAIN_THREAD, after) as entries:
+        async with Deadline(what, timeout), self.following(task, MAIN_THREAD, after) as entries:
             async for recorded in self._counting(entries, task, {MAIN_THREAD}, after):
                 data = recorded.event.data
                 if isinstance(data, InputGiven) and data.request == request:
@@ -260,7 +258,7 @@ class Waits:
         ends = {MAIN_THREAD}
         try:
             async with (
-                _Deadline("the proposal", timeout) as limit,
+                Deadline("the proposal", timeout) as limit,
                 self.following(task) as entries,
             ):
                 async for recorded in self._counting(entries, task, ends):
@@ -268,7 +266,7 @@ class Waits:
                     if event.id == proposal and isinstance(event.data, ProposalMade):
                         made = event.data
                         ends.add(event.thread)
-                        _limit_to(limit, made.deadline_at)
+                        end_by(limit, made.deadline_at)
                     elif made is not None:
                         verdict = _vote(recorded, proposal, made)
                         if verdict is not None:
@@ -294,7 +292,7 @@ class Waits:
         await self._log.check_exists(task, thread)
         what = f"the end of thread {thread}"
         last: Event | None = None
-        async with _Deadline(what, timeout), self.following(task, thread) as entries:
+        async with Deadline(what, timeout), self.following(task, thread) as entries:
             try:
                 async for recorded in self._counting(entries, task, {MAIN_THREAD, thread}):
                     last = recorded.event
@@ -355,39 +353,6 @@ class Waits:
         known_open: bool = False,
     ) -> Counted:
         return Counted(entries, Members(self._log, task, after), ends, known_open=known_open)
-
-
-class _Deadline(AbstractAsyncContextManager[asyncio.Timeout]):
-    """``asyncio.timeout`` that says what was waited for. A class: each wait goes through it."""
-
-    def __init__(self, what: str, timeout: timedelta) -> None:
-        self._what = what
-        self._seconds = timeout.total_seconds()
-        self._limit = asyncio.timeout(self._seconds)
-
-    async def __aenter__(self) -> asyncio.Timeout:
-        return await self._limit.__aenter__()
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        try:
-            await self._limit.__aexit__(kind, error, trace)
-        except TimeoutError as expired:
-            raise WaitTimeoutError(self._what, self._seconds) from expired
-
-
-def _limit_to(limit: asyncio.Timeout, deadline_at: int | None) -> None:
-    """Let a wait end at a moment of the wall clock, if that is earlier."""
-    if deadline_at is None:
-        return
-    now = asyncio.get_running_loop().time()
-    end = now + max(0.0, (deadline_at - time.time_ns()) / 1e9)
-    when = limit.when()
-    limit.reschedule(end if when is None else min(when, end))
 
 
 def _vote(recorded: Recorded, proposal: EventId, made: ProposalMade) -> VoteVerdict | None:
