@@ -51,6 +51,12 @@ async def fill(bus: Bus, task: TaskId) -> int:
     raise AssertionError("the server was never full")
 
 
+async def beat_until_refused(bus: Bus, beat: Presence) -> None:
+    """Record heartbeats, of which each takes a little room."""
+    for _ in range(100):
+        await bus.registry.beat(beat)
+
+
 async def test_a_full_server_refuses_events_and_still_reads() -> None:
     """The caller gets the error, nothing is half written, and everything can still be read."""
     async with small_bus() as (bus, task):
@@ -79,10 +85,9 @@ async def test_a_full_server_refuses_artifacts_and_entries() -> None:
             await bus.registry.register(
                 AgentCard(name="web", description="d" * 2000), holder="tests"
             )
+        beat = Presence(agent="user", instance="one", holder="tests", host="h" * 200, pid=1)
         with pytest.raises(StorageFullError):
-            beat = Presence(agent="user", instance="one", holder="tests", host="h", pid=1)
-            for _ in range(100):
-                await bus.registry.beat(beat)
+            await beat_until_refused(bus, beat)
 
         assert refused.value.size == 500_000
         assert await bus.artifacts.get(kept) == b"kept" * 1000
@@ -127,7 +132,7 @@ async def test_events_around_the_largest_payload(limit: int) -> None:
             sent = await bus.append(MessagePosted(parts=parts), task=task, event_id=new_event_id())
             return sent.seq
 
-        low, high = 1, limit
+        low, high, smallest = 1, limit, 0
         while high - low > 1:
             length = (low + high) // 2
             try:

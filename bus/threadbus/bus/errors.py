@@ -21,6 +21,7 @@ ThreadbusError
     │   ├── PermissionDeniedError       the server refuses this identity
     │   └── AppendTimeoutError          no acknowledgement in time
     ├── ReadError                       the log could not be read
+    │   └── ReadTimeoutError            no answer in time
     ├── WaitTimeoutError                what was waited for did not come in time
     ├── TaskFailedError                 a super-task ended without an answer
     ├── RegistryError, ArtifactError    see store_errors
@@ -293,6 +294,10 @@ class ReadError(BusError):
 
     def __str__(self) -> str:
         return f"could not read {self.what}: {self.reason}"
+
+
+class ReadTimeoutError(ReadError, TimeoutError):
+    """The server did not answer a read in time."""
 
 
 class WaitTimeoutError(BusError, TimeoutError):

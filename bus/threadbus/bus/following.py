@@ -6,8 +6,11 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from types import TracebackType
-from typing import Final, Self, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
+import structlog
+
+from threadbus.bus.errors import ReadTimeoutError
 from threadbus.bus.ports import Backend, StoredMessage
 from threadbus.schemas import (
     Recorded,
@@ -21,6 +24,7 @@ NO_LIMIT: Final = 1 << 60
 _MAX_TAIL: Final = 10_000
 _FIRST_LOOK_S: Final = 1.0
 _LOOK_EVERY_S: Final = 5.0
+_log: Any = structlog.get_logger("threadbus.bus")
 
 Entry: TypeAlias = Recorded | Rejected
 """What a reader gets: an event, or the report that some bytes are none."""
@@ -158,6 +162,11 @@ class Follower(AsyncIterator[Entry]):
             self._batch.extend(await anext(history))
         except StopAsyncIteration:
             self._history = None
+        except ReadTimeoutError as error:
+            # Whoever follows has a deadline of their own, or none.
+            _log.warning("the log does not answer, trying on", reason=error.reason)
+            self._history = None
+            self._lost = True
 
     async def _wait(self) -> None:
         loop = asyncio.get_running_loop()

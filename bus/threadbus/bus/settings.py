@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -155,6 +156,11 @@ class BusSettings:
     def shown(self) -> dict[str, str]:
         """Return each setting as text for a person, durations in seconds."""
         return {info.attribute: _show(getattr(self, info.attribute)) for info in SETTINGS}
+
+
+def shown_url(url: str) -> str:
+    """Return a URL, or a list of them, without what may be a password or a token."""
+    return re.sub(r"(^|,|//)[^/,@]*@", r"\1…@", url)
 
 
 def _show(value: object) -> str:

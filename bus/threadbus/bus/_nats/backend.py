@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -11,7 +12,7 @@ from typing import Any, Final
 
 import structlog
 from nats.errors import Error as NatsError
-from nats.errors import NoServersError
+from nats.errors import MaxPayloadError, NoServersError, UnexpectedEOF
 
 from threadbus.bus._nats.buckets import NatsBucket, NatsObjects
 from threadbus.bus._nats.client import DirectClient
@@ -19,10 +20,8 @@ from threadbus.bus._nats.inbox import NatsInboxes
 from threadbus.bus._nats.log import NatsLog
 from threadbus.bus._nats.streams import (
     AGENTS_BUCKET,
-    ARTIFACTS_BUCKET,
     LOG_STREAM,
     PRESENCE_BUCKET,
-    StreamSpec,
     check_server,
     ensure_stream,
     specs,
@@ -30,9 +29,14 @@ from threadbus.bus._nats.streams import (
 )
 from threadbus.bus.errors import NoServerError, ReadError
 from threadbus.bus.ports import DataHandler, ServerFacts, StorageFacts, StreamFacts
-from threadbus.bus.settings import BusSettings
+from threadbus.bus.settings import BusSettings, shown_url
 
 _RECONNECT_WAIT_S: Final = 0.1
+_RETRY_S: Final = 0.2
+_READY_S: Final = 15.0
+_PING_S: Final = 5
+_TELL_EVERY_S: Final = 10.0
+_SCHEMES: Final = frozenset({"nats", "tls"})
 _log: Any = structlog.get_logger("threadbus.bus")
 
 
@@ -66,6 +70,7 @@ class NatsBackend:
     def __init__(self, client: DirectClient, settings: BusSettings) -> None:
         self._client = client
         self._settings = settings
+        self._url = shown_url(settings.url)
         self.log = NatsLog(client, LOG_STREAM, settings.pending_max)
         self.inboxes = NatsInboxes(client)
         self.agents = NatsBucket(client, self.log, AGENTS_BUCKET)
@@ -75,16 +80,30 @@ class NatsBackend:
 
     async def ensure(self) -> None:
         """Create what is missing, check what is there (see :mod:`._nats.streams`)."""
-        for spec in specs(self._settings.replicas):
-            await ensure_stream(self._client, spec)
-        await self.log.look_at_leader()
+        deadline = time.monotonic() + _READY_S
+        while True:
+            try:
+                for spec in specs(self._settings.replicas):
+                    await ensure_stream(self._client, spec)
+                await self.log.look_at_leader()
+            except MaxPayloadError as error:
+                limit = f"its max_payload of {self._client.max_payload:,} bytes is too small"
+                raise NoServerError(self._url, limit) from error
+            except (NatsError, TimeoutError) as error:
+                # Just started, or without a leader for a moment.
+                if time.monotonic() > deadline:
+                    reason = str(error) or "no answer in time"
+                    raise NoServerError(self._url, f"JetStream is not ready: {reason}") from error
+                await asyncio.sleep(_RETRY_S)
+            else:
+                return
 
     async def facts(self) -> ServerFacts:
         """Return what is known of the server."""
-        await check_server(self._client, self._settings.url)
+        await check_server(self._client, self._url)
         return ServerFacts(
             version=self._client.server_version,
-            url=self._settings.url,
+            url=self._url,
             max_payload=self._client.max_payload,
             name=self._client.server_name,
         )
@@ -95,11 +114,10 @@ class NatsBackend:
         Raises:
             ReadError: the server refuses to tell, or does not answer.
         """
-        wanted = (*specs(self._settings.replicas), StreamSpec(f"OBJ_{ARTIFACTS_BUCKET}", {}))
         clock = 0
         streams: list[StreamFacts] = []
         try:
-            for spec in wanted:
+            for spec in specs(self._settings.replicas):
                 facts, now = await stream_facts(self._client, spec)
                 clock = now or clock
                 streams.append(facts)
@@ -120,7 +138,9 @@ async def open_backend(settings: BusSettings, name: str) -> AsyncGenerator[NatsB
         NoServerError, ServerTooOldError, JetStreamMissingError: see :mod:`threadbus.bus.errors`.
     """
     client = DirectClient()
-    callbacks = _Callbacks(settings.url)
+    url = shown_url(settings.url)
+    servers = _servers(settings.url)
+    callbacks = _Callbacks(url, client)
     # The wait is typed as whole seconds and works with fractions.
     options: dict[str, Any] = {"reconnect_time_wait": _RECONNECT_WAIT_S}
     if settings.credentials:
@@ -130,11 +150,12 @@ async def open_backend(settings: BusSettings, name: str) -> AsyncGenerator[NatsB
     try:
         async with asyncio.timeout(settings.connect_timeout.total_seconds()):
             await client.connect(
-                settings.url,
+                servers,
                 name=f"threadbus:{name}",
                 allow_reconnect=True,
                 max_reconnect_attempts=-1,
-                ping_interval=20,
+                # A peer that is frozen is noticed before an append gives up.
+                ping_interval=_PING_S,
                 inbox_prefix=f"_INBOX_{name}".encode(),
                 error_cb=callbacks.on_error,
                 disconnected_cb=callbacks.on_disconnected,
@@ -145,10 +166,10 @@ async def open_backend(settings: BusSettings, name: str) -> AsyncGenerator[NatsB
         with contextlib.suppress(Exception):
             await client.close()
         reason = callbacks.last_error or str(error) or "no answer in time"
-        raise NoServerError(settings.url, reason) from error
+        raise NoServerError(url, reason) from error
     try:
         client.start_answers()
-        await check_server(client, settings.url)
+        await check_server(client, url)
         backend = NatsBackend(client, settings)
         async with backend.log.started():
             callbacks.backend = backend
@@ -160,29 +181,59 @@ async def open_backend(settings: BusSettings, name: str) -> AsyncGenerator[NatsB
                 await client.close()
 
 
+def _servers(url: str) -> list[str]:
+    """Split a list of servers of one cluster, and refuse what is none of NATS.
+
+    Raises:
+        NoServerError: another scheme, or nothing.
+    """
+    servers = [server.strip() for server in url.split(",")]
+    for server in servers:
+        scheme, separator, _ = server.partition("://")
+        if not server or (separator and scheme not in _SCHEMES):
+            raise NoServerError(
+                shown_url(url), "not a NATS URL; the form is nats://host:port or tls://host:port"
+            )
+    return servers
+
+
 class _Callbacks:
     """What nats-py tells, put where it belongs."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, client: DirectClient) -> None:
         self._url = url
+        self._client = client
+        self._told_at = 0.0
         self.backend: NatsBackend | None = None
         self.last_error = ""
 
     async def on_error(self, error: Exception) -> None:
         text = str(error)
+        if "permissions violation" in text.lower():
+            self._client.on_denied(text.lower())
         if self.backend is None:
             self.last_error = text
             return
+        if isinstance(error, UnexpectedEOF):
+            # The end of the connection, which is told next.
+            return
         if "permissions violation" in text.lower():
             self.backend.log.on_permission_error(text.lower())
+        elif not self._client.is_connected:
+            if time.monotonic() >= self._told_at + _TELL_EVERY_S:
+                self._told_at = time.monotonic()
+                _log.warning("still no connection", url=self._url, error=text)
+            return
         _log.warning("server error", url=self._url, error=text)
 
     async def on_disconnected(self) -> None:
         if self.backend is not None:
+            self._told_at = time.monotonic()
             _log.warning("connection lost, reconnecting", url=self._url)
 
     async def on_reconnected(self) -> None:
         if self.backend is not None:
             _log.info("connection is back", url=self._url)
-            await self.backend.log.on_reconnected()
+            self._client.on_reconnected()
             self.backend.inboxes.on_reconnected()
+            await self.backend.log.on_reconnected()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from base64 import urlsafe_b64encode
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -12,14 +13,15 @@ from typing import Final
 
 import msgspec
 from nats.errors import Error as NatsError
+from nats.errors import NoRespondersError
 
 from threadbus.bus._nats.api import api
-from threadbus.bus._nats.client import DirectClient
+from threadbus.bus._nats.client import DirectClient, Reply
 from threadbus.bus._nats.direct import direct_get, read_batches, stored_message
 from threadbus.bus._nats.frames import header, status
 from threadbus.bus._nats.log import NatsLog
 from threadbus.bus._nats.streams import ARTIFACTS_BUCKET
-from threadbus.bus.errors import AppendError, ReadError
+from threadbus.bus.errors import AppendError, ReadTimeoutError
 from threadbus.bus.ports import Guard, KeyEntry
 from threadbus.bus.store_errors import ArtifactTooLargeError
 from threadbus.schemas import new_event_id
@@ -30,7 +32,8 @@ _BATCH: Final = 1000
 _CHUNK_BYTES: Final = 128 * 1024
 _HEADER_ROOM: Final = 512
 _PUT_TIMEOUT: Final = timedelta(seconds=30)
-_GET_S: Final = 5.0
+_GET_S: Final = 10.0
+_PAUSES_S: Final = (0.1, 0.2, 0.4, 0.8, 1.6)
 
 
 class NatsBucket:
@@ -46,14 +49,20 @@ class NatsBucket:
         """Return the value of *key*."""
         subject = self._prefix + key
         try:
-            reply = await self._client.ask(
-                f"$JS.API.DIRECT.GET.{self._stream}.{subject}", b"", timeout_s=_GET_S
-            )
+            reply = await self._ask(f"$JS.API.DIRECT.GET.{self._stream}.{subject}")
         except (NatsError, TimeoutError) as error:
-            raise ReadError(subject, str(error) or "no answer in time") from error
+            raise ReadTimeoutError(subject, str(error) or "no answer in time") from error
         if status(reply.raw) or _is_gone(reply.raw):
             return None
         return KeyEntry(key, reply.body, int(header(reply.raw, b"Nats-Sequence") or 0))
+
+    async def _ask(self, subject: str) -> Reply:
+        for pause in _PAUSES_S:
+            with contextlib.suppress(NoRespondersError):
+                return await self._client.ask(subject, b"", timeout_s=_GET_S)
+            # A server that has just started does not have the stream yet.
+            await asyncio.sleep(pause)
+        return await self._client.ask(subject, b"", timeout_s=_GET_S)
 
     async def put(
         self, key: str, value: bytes, *, revision: int | None = None, ttl: timedelta | None = None

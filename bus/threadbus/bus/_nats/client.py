@@ -12,28 +12,33 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator
+import time
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple
 
 import structlog
-from nats.aio.client import Client
+from nats.aio.client import Client, Srv
 from nats.aio.subscription import Subscription
 from nats.errors import (
     BadSubjectError,
     ConnectionClosedError,
     ConnectionDrainingError,
+    MaxPayloadError,
     NoRespondersError,
     OutboundBufferLimitError,
 )
 from nats.errors import Error as NatsError
 
 from threadbus.bus._nats.frames import FrameHandler, FrameParser, publish_frame, status
+from threadbus.bus.errors import PermissionDeniedError
 
 _FINISH_S: Final = 2
 _NO_RESPONDERS: Final = 503
 _SOCKET_BEHIND_BYTES: Final = 64 * 1024
 _UNSUBSCRIBE_S: Final = 0.05
+_DENIED: Final = "permissions violation"
+_STALE: Final = "stale connection"
 _log: Any = structlog.get_logger("threadbus.bus")
 
 
@@ -45,6 +50,13 @@ class Reply(NamedTuple):
     """Its header block; empty where there is none."""
 
 
+class _Asked(NamedTuple):
+    """A request whose answer may never come."""
+
+    subject: str
+    fail: Callable[[Exception], None]
+
+
 class DirectClient(Client):
     """A client whose chosen subscriptions are handled without a queue."""
 
@@ -53,6 +65,7 @@ class DirectClient(Client):
         self._ps: FrameParser = FrameParser(self)  # pyright: ignore[reportIncompatibleVariableOverride]
         self._direct: dict[bytes, FrameHandler] = {}
         self._answers: dict[bytes, FrameHandler] = {}
+        self._outstanding: dict[bytes, _Asked] = {}
         self._answers_at = ""
         self._asked = 0
         self._corked = self._has_written = self._late = False
@@ -66,6 +79,37 @@ class DirectClient(Client):
     def server_version(self) -> str:
         """The version of the server at the other end, as 2.15.1."""
         return str(self._server_info.get("version", ""))
+
+    # the connection
+
+    async def _process_err(self, err_msg: str) -> None:
+        """Take in an error that the server sends.
+
+        On most of them nats-py closes for good, and whoever uses it waits for ever. Connecting
+        again helps, or says over and over what is wrong.
+        """
+        text = err_msg.lower()
+        if _DENIED in text or _STALE in text or self.is_connecting:
+            await super()._process_err(err_msg)
+            return
+        error = NatsError(err_msg.strip("'"))
+        await self._error_cb(error)
+        await self._process_op_err(error)
+
+    async def _attempt_reconnect(self) -> None:
+        # Closing in order would wait until a peer that is frozen has read what we wrote.
+        self._abort()
+        await super()._attempt_reconnect()
+
+    async def _connect_to_server(self, s: Srv) -> None:
+        # nats-py forgets the connection of an attempt that failed, and leaves it open.
+        self._abort()
+        await super()._connect_to_server(s)
+
+    def _abort(self) -> None:
+        writer: asyncio.StreamWriter | None = getattr(self._transport, "_io_writer", None)
+        if writer is not None:
+            writer.transport.abort()
 
     # messages in
 
@@ -248,36 +292,75 @@ class DirectClient(Client):
         if handler is not None:
             handler(subject, reply, body, raw)
 
-    def expect(self, handler: FrameHandler) -> str:
-        """Return a new reply subject; what comes there goes to *handler* until :meth:`forget`."""
+    def expect(self, subject: str, handler: FrameHandler, fail: Callable[[Exception], None]) -> str:
+        """Return a new reply subject, in use until :meth:`forget`.
+
+        Args:
+            subject: where the request goes.
+            handler: called with what comes to the reply subject.
+            fail: called with PermissionDeniedError when the server denies the request, and with
+                TimeoutError when the connection that it was sent on is gone: ask again.
+        """
         self._asked += 1
         reply = f"{self._answers_at}{self._asked}"
-        self._answers[reply.encode()] = handler
+        key = reply.encode()
+        self._answers[key] = handler
+        self._outstanding[key] = _Asked(subject, fail)
         return reply
 
     def forget(self, reply: str) -> None:
         """Drop what still comes to *reply*. Idempotent."""
-        self._answers.pop(reply.encode(), None)
+        key = reply.encode()
+        self._answers.pop(key, None)
+        self._outstanding.pop(key, None)
+
+    def on_denied(self, text: str) -> None:
+        """Fail the requests on the subject that the server names in *text*, in lower case."""
+        for asked in list(self._outstanding.values()):
+            if f'"{asked.subject.lower()}"' in text:
+                asked.fail(PermissionDeniedError("publishing", asked.subject))
+
+    def on_reconnected(self) -> None:
+        """Fail what was asked of the connection before."""
+        for asked in list(self._outstanding.values()):
+            asked.fail(TimeoutError("the connection was lost"))
 
     async def ask(self, subject: str, body: bytes, *, timeout_s: float) -> Reply:
-        """Send a request and return its answer.
+        """Send a request and return its answer; sent again on another connection.
 
         Raises:
             TimeoutError: none came in time.
+            PermissionDeniedError: the server does not allow it.
             NoRespondersError: nobody listens there.
             NatsError: it could not be sent.
         """
+        deadline = time.monotonic() + timeout_s
+        reconnects = self.stats["reconnects"]
+        while True:
+            try:
+                return await self._ask(subject, body, deadline - time.monotonic())
+            except TimeoutError:
+                if self.stats["reconnects"] == reconnects or time.monotonic() >= deadline:
+                    raise
+            reconnects = self.stats["reconnects"]
+
+    async def _ask(self, subject: str, body: bytes, timeout_s: float) -> Reply:
+        if len(body) > self.max_payload:
+            # Sent anyway, it would cost everybody on this connection the connection.
+            raise MaxPayloadError
         future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
 
+        def fail(error: Exception) -> None:
+            if not future.done():
+                future.set_exception(error)
+
         def on_answer(_subject: bytes, _reply: bytes, answer: bytes, raw: bytes) -> None:
-            if future.done():
-                return
             if status(raw) == _NO_RESPONDERS:
-                future.set_exception(NoRespondersError())
-            else:
+                fail(NoRespondersError())
+            elif not future.done():
                 future.set_result(Reply(answer, raw))
 
-        reply = self.expect(on_answer)
+        reply = self.expect(subject, on_answer, fail)
         try:
             self.post(subject, body, reply=reply)
             async with asyncio.timeout(timeout_s):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
@@ -17,11 +18,13 @@ from nats.errors import Error as NatsError
 
 from threadbus.bus._nats.client import DirectClient
 from threadbus.bus._nats.frames import description, header, status
-from threadbus.bus.errors import ReadError
+from threadbus.bus.errors import ReadError, ReadTimeoutError
 from threadbus.bus.ports import StoredMessage
 
 _SILENCE_S: Final = 5.0
-_ATTEMPTS: Final = 5
+_PATIENCE_S: Final = 30.0
+_FIRST_PAUSE_S: Final = 0.05
+_LONGEST_PAUSE_S: Final = 1.0
 # Each batch makes the server count what is left of the whole stream, so they are large.
 _BATCH: Final = 10_000
 _BATCH_BYTES: Final = 4 * 1024 * 1024
@@ -47,9 +50,12 @@ async def read_batches(
     """Read up to *limit* messages that match, later than *after*, in the pieces they come in.
 
     Raises:
-        ReadError: the server refused, or did not answer in several tries.
+        ReadError: the server refused.
+        ReadTimeoutError: it did not answer within 30 seconds.
+        PermissionDeniedError: this identity may not read the stream.
     """
-    left, failures = limit, 0
+    left = limit
+    patience = _Patience(client, stream)
     if left <= 0:
         return
     fetch = _Fetch(client, stream, _request(subject, after, left))
@@ -58,13 +64,12 @@ async def read_batches(
             try:
                 messages = stored_messages(await fetch.some())
             except (TimeoutError, NatsError) as error:
-                failures += 1
-                await _pause(failures, stream, error)
                 fetch.close()
+                await patience.pause(error)
                 fetch = _Fetch(client, stream, _request(subject, after, left))
                 continue
             if messages:
-                failures = 0
+                patience = _Patience(client, stream)
                 after = messages[-1].seq
                 left -= len(messages)
             has_ended = fetch.has_ended
@@ -90,11 +95,26 @@ def _request(subject: str, after: int, left: int) -> dict[str, object]:
     }
 
 
-async def _pause(failures: int, stream: str, error: Exception) -> None:
-    """Wait before the next try; a server that restarts says "no responders" for a while."""
-    if failures >= _ATTEMPTS:
-        raise ReadError(f"stream {stream}", str(error) or "no answer in time") from error
-    await asyncio.sleep(0.1 * 2**failures)
+class _Patience:
+    """How long a server that restarts is asked again; it says "no responders" for a while."""
+
+    def __init__(self, client: DirectClient, stream: str) -> None:
+        self._client = client
+        self._stream = stream
+        self._deadline = time.monotonic() + _PATIENCE_S
+        self._pause = _FIRST_PAUSE_S
+
+    async def pause(self, error: Exception) -> None:
+        """Wait before the next try.
+
+        Raises:
+            ReadTimeoutError: there were enough.
+        """
+        if self._client.is_closed or time.monotonic() >= self._deadline:
+            reason = str(error) or "no answer in time"
+            raise ReadTimeoutError(f"stream {self._stream}", reason) from error
+        await asyncio.sleep(self._pause)
+        self._pause = min(self._pause * 2, _LONGEST_PAUSE_S)
 
 
 async def direct_get(
@@ -106,9 +126,11 @@ async def direct_get(
         The messages of its one batch, in order.
 
     Raises:
-        ReadError: the server refused, or did not answer in several tries.
+        ReadError: the server refused.
+        ReadTimeoutError: it did not answer within 30 seconds.
+        PermissionDeniedError: this identity may not read the stream.
     """
-    failures = 0
+    patience = _Patience(client, stream)
     while True:
         fetch = _Fetch(client, stream, request)
         frames: list[DirectFrame] = []
@@ -116,8 +138,8 @@ async def direct_get(
             while not fetch.has_ended:
                 frames += await fetch.some()
         except (TimeoutError, NatsError) as error:
-            failures += 1
-            await _pause(failures, stream, error)
+            fetch.close()
+            await patience.pause(error)
         else:
             return frames
         finally:
@@ -137,10 +159,11 @@ class _Fetch:
         self._error: Exception | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._client = client
-        self._reply = client.expect(self._on_frame)
+        subject = f"$JS.API.DIRECT.GET.{stream}"
+        self._reply = client.expect(subject, self._on_frame, self._fail)
         body = msgspec.json.encode(request)
         try:
-            client.post(f"$JS.API.DIRECT.GET.{stream}", body, reply=self._reply)
+            client.post(subject, body, reply=self._reply)
         except NatsError as error:
             self._error = error
 
@@ -163,6 +186,13 @@ class _Fetch:
             self._error = TimeoutError("no responders")
         else:
             self._error = ReadError(f"stream {self._stream}", f"{code} {description(raw)}")
+        self._wake()
+
+    def _fail(self, error: Exception) -> None:
+        self._error = error
+        self._wake()
+
+    def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 

@@ -125,6 +125,7 @@ class NatsLog:
             self._closed = True
             for key in list(self._rows):
                 self._fail(key, ClosedError())
+            self._give_room()
 
     async def drain(self, deadline: timedelta) -> None:
         """Wait for outstanding appends, at most until *deadline*."""
@@ -195,18 +196,28 @@ class NatsLog:
         while len(self._rows) >= self._pending_max:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._room.append(waiter)
-            await waiter
+            try:
+                await waiter
+            except asyncio.CancelledError:
+                # The room that it may have been given goes to the next one.
+                self._give_room()
+                raise
             if self._closed:
                 raise ClosedError
 
     def _settle(self, key: bytes) -> _Row | None:
         row = self._rows.pop(key, None)
-        while self._room and len(self._rows) < self._pending_max:
+        self._give_room()
+        return row if row is not None and not row.future.done() else None
+
+    def _give_room(self) -> None:
+        """Wake one that waits for room; all of them at the end."""
+        while self._room and (self._closed or len(self._rows) < self._pending_max):
             waiter = self._room.popleft()
             if not waiter.done():
                 waiter.set_result(None)
-                break
-        return row if row is not None and not row.future.done() else None
+                if not self._closed:
+                    return
 
     def _fail(self, key: bytes, error: Exception) -> None:
         row = self._settle(key)
@@ -265,7 +276,8 @@ class NatsLog:
                 elif now >= row.since + row.timeout.total_seconds():
                     self._fail(key, AppendTimeoutError(row.msg_id, row.timeout.total_seconds()))
                 elif now >= row.resend_at and self._client.is_connected:
-                    row.resend_at = now + _RESEND_AFTER_S
+                    # Later and later: a network that is slow is not to be filled with copies.
+                    row.resend_at = now + _RESEND_AFTER_S * 2**row.sends
                     self._send(key, row)
 
     # reading

@@ -15,11 +15,12 @@ import msgspec
 from nats.errors import Error as NatsError
 from nats.errors import NoRespondersError
 
-from threadbus.bus._nats.api import api
+from threadbus.bus._nats.api import ApiAnswer, api
 from threadbus.bus._nats.client import DirectClient
 from threadbus.bus._nats.direct import parse_time
 from threadbus.bus.errors import (
     JetStreamMissingError,
+    NoServerError,
     ReadError,
     ServerTooOldError,
     StreamMismatchError,
@@ -36,6 +37,7 @@ PRESENCE_BUCKET: Final = "PRESENCE"
 ARTIFACTS_BUCKET: Final = "ARTIFACTS"
 _MARKER_TTL_NS: Final = 60 * 1_000_000_000
 _IN_USE: Final = 10058
+_NOT_READY: Final = frozenset({10004, 10005, 10008, 10009})
 _NOT_FOUND: Final = 10059
 
 
@@ -156,6 +158,7 @@ async def check_server(client: DirectClient, url: str) -> None:
     Raises:
         ServerTooOldError: it is before 2.12.
         JetStreamMissingError: JetStream is off.
+        NoServerError: it does not answer.
     """
     version = client.server_version
     numbers = tuple(int(part) for part in version.split("-")[0].split(".")[:2] if part.isdigit())
@@ -166,9 +169,19 @@ async def check_server(client: DirectClient, url: str) -> None:
     except NoRespondersError as error:
         raise JetStreamMissingError(url) from error
     except (NatsError, TimeoutError) as error:
-        raise JetStreamMissingError(url, str(error) or "no answer in time") from error
-    if info.error is not None:
+        raise NoServerError(url, str(error) or "JetStream does not answer") from error
+    if info.error is not None and info.err_code not in _NOT_READY:
         raise JetStreamMissingError(url, info.error.description)
+
+
+async def _ready(
+    client: DirectClient, subject: str, request: Mapping[str, Any] | None = None
+) -> ApiAnswer:
+    """Call the API; an answer that only says "not now" is an error to try again after."""
+    answer = await api(client, subject, request)
+    if answer.error is not None and answer.err_code in _NOT_READY:
+        raise NatsError(answer.error.description)
+    return answer
 
 
 async def ensure_stream(client: DirectClient, spec: StreamSpec) -> str:
@@ -180,14 +193,15 @@ async def ensure_stream(client: DirectClient, spec: StreamSpec) -> str:
     Raises:
         StreamMismatchError: it exists and cannot be changed to what is needed.
     """
-    found = await api(client, f"STREAM.INFO.{spec.name}")
+    found = await _ready(client, f"STREAM.INFO.{spec.name}")
     if found.err_code == _NOT_FOUND:
-        made = await api(client, f"STREAM.CREATE.{spec.name}", {"name": spec.name, **spec.config})
+        wanted = {"name": spec.name, **spec.config}
+        made = await _ready(client, f"STREAM.CREATE.{spec.name}", wanted)
         if made.error is None:
             return "created"
         if made.err_code != _IN_USE:
             raise StreamMismatchError(spec.name, [made.error.description])
-        found = await api(client, f"STREAM.INFO.{spec.name}")
+        found = await _ready(client, f"STREAM.INFO.{spec.name}")
     if found.error is not None:
         raise StreamMismatchError(spec.name, [found.error.description])
     wrong = differences(spec, found.config)
@@ -197,7 +211,7 @@ async def ensure_stream(client: DirectClient, spec: StreamSpec) -> str:
     if unchangeable:
         raise StreamMismatchError(spec.name, unchangeable)
     wanted = {**found.config, **{name: spec.config[name] for name in wrong}}
-    changed = await api(client, f"STREAM.UPDATE.{spec.name}", wanted)
+    changed = await _ready(client, f"STREAM.UPDATE.{spec.name}", wanted)
     if changed.error is not None:
         raise StreamMismatchError(spec.name, [*wrong.values(), changed.error.description])
     return "updated"
