@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.support.bus_env import eventually, receive, soon, take
+from tests.support.bus_env import receive, soon, take
+from tests.support.eventually import eventually
 from tests.support.raw_nats import RawClient, raw_client
 from threadbus.bus import Bus, NotAParticipantError, connect
 from threadbus.bus.server import EmbeddedServer
@@ -201,18 +202,17 @@ async def test_an_inbox_passes_over_a_thousand_garbage_mentions(talk: Talk) -> N
         assert deliveries[1].seq == sent.seq
         assert talk.web.rejected == 1000
 
-        async def told() -> int:
-            return len(
-                [
-                    entry
-                    async for entry in talk.user.read(talk.task)
-                    if isinstance(entry, Recorded)
-                    and isinstance(entry.event.data, MentionDeadLettered)
-                    and entry.event.mentions == ("user",)
-                ]
-            )
+        async def told() -> bool:
+            letters = [
+                entry
+                async for entry in talk.user.read(talk.task)
+                if isinstance(entry, Recorded)
+                and isinstance(entry.event.data, MentionDeadLettered)
+                and entry.event.mentions == ("user",)
+            ]
+            return len(letters) == 1000
 
-        await eventually(told, 1000)
+        await eventually(told, "the sender was told of each")
 
 
 async def test_times_of_other_ages_are_harmless(talk: Talk) -> None:
