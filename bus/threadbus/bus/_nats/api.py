@@ -72,7 +72,11 @@ _ANSWER: Final = msgspec.json.Decoder(ApiAnswer)
 
 
 async def api(
-    client: DirectClient, subject: str, request: Mapping[str, Any] | None = None
+    client: DirectClient,
+    subject: str,
+    request: Mapping[str, Any] | None = None,
+    *,
+    timeout_s: float = _TIMEOUT_S,
 ) -> ApiAnswer:
     """Call the JetStream API and return its answer, also when that is an error.
 
@@ -80,4 +84,4 @@ async def api(
         nats.errors.Error, TimeoutError: there was no answer.
     """
     body = b"" if request is None else msgspec.json.encode(request)
-    return _ANSWER.decode((await client.ask(f"$JS.API.{subject}", body, timeout_s=_TIMEOUT_S)).body)
+    return _ANSWER.decode((await client.ask(f"$JS.API.{subject}", body, timeout_s=timeout_s)).body)

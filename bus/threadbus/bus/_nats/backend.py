@@ -22,6 +22,8 @@ from threadbus.bus._nats.streams import (
     AGENTS_BUCKET,
     LOG_STREAM,
     PRESENCE_BUCKET,
+    READY_S,
+    RETRY_S,
     check_server,
     ensure_stream,
     specs,
@@ -32,8 +34,6 @@ from threadbus.bus.ports import DataHandler, ServerFacts, StorageFacts, StreamFa
 from threadbus.bus.settings import BusSettings, shown_url
 
 _RECONNECT_WAIT_S: Final = 0.1
-_RETRY_S: Final = 0.2
-_READY_S: Final = 15.0
 _PING_S: Final = 5
 _TELL_EVERY_S: Final = 10.0
 _SCHEMES: Final = frozenset({"nats", "tls"})
@@ -80,7 +80,7 @@ class NatsBackend:
 
     async def ensure(self) -> None:
         """Create what is missing, check what is there (see :mod:`._nats.streams`)."""
-        deadline = time.monotonic() + _READY_S
+        deadline = time.monotonic() + READY_S
         while True:
             try:
                 for spec in specs(self._settings.replicas):
@@ -94,7 +94,7 @@ class NatsBackend:
                 if time.monotonic() > deadline:
                     reason = str(error) or "no answer in time"
                     raise NoServerError(self._url, f"JetStream is not ready: {reason}") from error
-                await asyncio.sleep(_RETRY_S)
+                await asyncio.sleep(RETRY_S)
             else:
                 return
 

@@ -7,6 +7,8 @@ once: creating what another has just created is the same as finding it.
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -37,6 +39,10 @@ PRESENCE_BUCKET: Final = "PRESENCE"
 ARTIFACTS_BUCKET: Final = "ARTIFACTS"
 _MARKER_TTL_NS: Final = 60 * 1_000_000_000
 _IN_USE: Final = 10058
+_PATIENCE_S: Final = 2.0
+READY_S: Final = 15.0
+"""Time that JetStream has to be ready once there is a connection."""
+RETRY_S: Final = 0.2
 _NOT_READY: Final = frozenset({10004, 10005, 10008, 10009})
 _NOT_FOUND: Final = 10059
 
@@ -166,13 +172,19 @@ async def check_server(client: DirectClient, url: str) -> None:
     numbers = tuple(int(part) for part in version.split("-")[0].split(".")[:2] if part.isdigit())
     if numbers < MINIMUM_VERSION:
         raise ServerTooOldError(url, version, ".".join(map(str, MINIMUM_VERSION)))
-    try:
-        info = await api(client, "INFO")
-    except NoRespondersError as error:
-        raise JetStreamMissingError(url) from error
-    except (NatsError, TimeoutError) as error:
-        raise NoServerError(url, str(error) or "JetStream does not answer") from error
-    if info.error is not None and info.err_code not in _NOT_READY:
+    deadline = time.monotonic() + READY_S
+    while True:
+        try:
+            info = await _ready(client, "INFO")
+            break
+        except NoRespondersError as error:
+            raise JetStreamMissingError(url) from error
+        except (NatsError, TimeoutError) as error:
+            # A cluster that has no leader yet says nothing.
+            if time.monotonic() >= deadline:
+                raise NoServerError(url, str(error) or "JetStream does not answer") from error
+            await asyncio.sleep(RETRY_S)
+    if info.error is not None:
         raise JetStreamMissingError(url, info.error.description)
 
 
@@ -180,7 +192,7 @@ async def _ready(
     client: DirectClient, subject: str, request: Mapping[str, Any] | None = None
 ) -> ApiAnswer:
     """Call the API; an answer that only says "not now" is an error to try again after."""
-    answer = await api(client, subject, request)
+    answer = await api(client, subject, request, timeout_s=_PATIENCE_S)
     if answer.error is not None and answer.err_code in _NOT_READY:
         raise NatsError(answer.error.description)
     return answer

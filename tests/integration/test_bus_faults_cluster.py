@@ -1,0 +1,144 @@
+"""Three servers with three copies, of which the leader is killed again and again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections import Counter
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+from nats.aio.client import Client
+from nats.errors import Error as NatsError
+
+from tests.support.bus_env import events_of
+from tests.support.configured_servers import ConfiguredServer
+from tests.support.eventually import eventually
+from threadbus.bus import AppendError, Bus, BusSettings, connect
+from threadbus.schemas import AgentCard, MessagePosted, TextPart, new_event_id
+
+_POSTS = 600
+_KILLS = 3
+
+
+@asynccontextmanager
+async def cluster(folder: Path) -> AsyncGenerator[list[ConfiguredServer]]:
+    """Run three servers with routes between them."""
+    with socket.socket() as one, socket.socket() as two, socket.socket() as three:
+        ports: list[int] = []
+        for door in (one, two, three):
+            door.bind(("127.0.0.1", 0))
+            ports.append(door.getsockname()[1])
+    servers = [
+        ConfiguredServer(
+            folder,
+            f"n{number}",
+            {
+                "jetstream": {"store_dir": str(folder / f"data{number}")},
+                "cluster": {
+                    "name": "team",
+                    "host": "127.0.0.1",
+                    "port": port,
+                    "routes": [f"nats://127.0.0.1:{other}" for other in ports if other != port],
+                },
+            },
+        )
+        for number, port in enumerate(ports)
+    ]
+    try:
+        async with asyncio.TaskGroup() as group:
+            for server in servers:
+                group.create_task(server.start())
+        yield servers
+    finally:
+        for server in servers:
+            await server.kill()
+
+
+async def leader_of(servers: Sequence[ConfiguredServer], stream: str) -> str:
+    """Return the name of the server that leads a stream; empty where there is none now."""
+    client = Client()
+    await client.connect([server.url for server in servers], max_reconnect_attempts=-1)
+    try:
+        reply = await client.request(f"$JS.API.STREAM.INFO.{stream}", b"", timeout=2)
+        return str(json.loads(reply.data).get("cluster", {}).get("leader", ""))
+    except NatsError:
+        return ""
+    finally:
+        await client.close()
+
+
+@pytest.mark.timeout(180)
+async def test_nothing_is_lost_while_leaders_are_killed(tmp_path: Path) -> None:
+    """Appends are stored once, a follower has no gap, and questions are answered meanwhile."""
+    async with asyncio.timeout(150), AsyncExitStack() as stack:
+        servers = await stack.enter_async_context(cluster(tmp_path))
+        settings = BusSettings(url=",".join(server.url for server in servers), replicas=3)
+
+        async def enter(name: str) -> Bus:
+            bus = await stack.enter_async_context(connect(settings, name=name))
+            await bus.registry.register(AgentCard(name=name), holder="tests")
+            return bus
+
+        user, web, watcher = await enter("user"), await enter("web"), await enter("watcher")
+        task = (await user.tasks.open("What is it?", to=[], participants=["web"])).event.task
+        seen: list[int] = []
+        ids = [new_event_id() for _ in range(_POSTS)]
+        answered: list[str] = []
+
+        async def look() -> None:
+            async for entry in watcher.follow(task):
+                seen.extend([entry.seq])
+
+        async def serve() -> None:
+            async with web.inbox() as inbox:
+                async for delivery in inbox:
+                    if delivery.event.type == "task.opened":
+                        # Refused where the first delivery was answered.
+                        with suppress(AppendError):
+                            await web.tasks.submit_answer(delivery.event.task, "42")
+                    await delivery.ack()
+
+        async def ask() -> None:
+            while True:
+                answered.append((await user.ask("And?", to=["web"])).text)
+
+        async def post() -> None:
+            for number in range(0, _POSTS, 20):
+                async with asyncio.TaskGroup() as group:
+                    for one in range(number, number + 20):
+                        data = MessagePosted(parts=(TextPart(str(one)),))
+                        group.create_task(user.append(data, task=task, event_id=ids[one]))
+
+        background = [asyncio.create_task(work) for work in (look(), serve(), ask())]
+        posting = asyncio.create_task(post())
+        for kill in range(1, _KILLS + 1):
+            rounds = len(answered)
+            await eventually(
+                lambda rounds=rounds: len(answered) > rounds, "questions are answered", 40
+            )
+            leader = ""
+            while not leader:
+                leader = await leader_of(servers, "BUS")
+            victim = next(server for server in servers if server.name == leader)
+            await victim.kill()
+            await victim.start()
+            print(f"kill {kill}: {leader}, {len(answered)} questions answered, {len(seen)} seen")
+        rounds = len(answered)
+        await eventually(lambda: len(answered) > rounds, "questions are answered", 40)
+        await posting
+        stored = [entry.seq async for entry in user.read(task)]
+        await eventually(lambda: len(seen) >= len(stored), "everything was seen", 40)
+        for each in background:
+            each.cancel()
+        ends = await asyncio.gather(*background, return_exceptions=True)
+        counted = Counter(event.id for event in await events_of(user, task))
+        print(f"{len(answered)} questions answered, {len(stored)} events")
+
+        assert all(isinstance(end, asyncio.CancelledError) for end in ends)
+        assert [counted[event_id] for event_id in ids] == [1] * _POSTS
+        assert seen == stored
+        assert set(answered) == {"42"}
