@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import typer.main
@@ -47,7 +47,7 @@ JSON_HEAD = """\
 ## JSON output
 
 `--json` prints one line of JSON with the keys below; `bus watch --json` prints one line for each
-event, `{"seq":…,"stored_at":…,"event":{…}}`. Times are nanoseconds since the epoch, ages and
+entry of the log, which `busreplay --file` reads. Times are nanoseconds since the epoch, ages and
 durations nanoseconds. A key may be added; none is renamed or taken away. Errors go to standard
 error as text; the exit code says what kind they are.
 
@@ -152,13 +152,16 @@ def _keys(kind: type[msgspec.Struct], prefix: str = "") -> Iterator[str]:
             yield from _keys(inner, f"{prefix}{field.encode_name}[].")
 
 
+def _description(found: Any) -> str:
+    return str((found.extra_json_schema or {}).get("description", ""))
+
+
 def _about(annotation: Any) -> tuple[str, type[msgspec.Struct] | None]:
     """Return what a key means, and the struct in its list, if it is a list of our own."""
     found = msgspec.inspect.type_info(annotation)
     text = ""
     if isinstance(found, msgspec.inspect.Metadata):
-        extra = cast("dict[str, object]", found.extra_json_schema or {})
-        text = str(extra.get("description", ""))
+        text = _description(found)
         found = found.type
     if isinstance(found, msgspec.inspect.ListType):
         item = found.item_type

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import re
 import shlex
 import signal
@@ -31,9 +30,14 @@ async def pids_of(demo: Process) -> list[int]:
     return list(found.values())
 
 
+def read(file: str) -> bytes:
+    """Return what is in a file."""
+    return Path(file).read_bytes()
+
+
 def exported(file: str) -> list[Event]:
     """Return the events of an exported log."""
-    rows = [msgspec.json.decode(line) for line in Path(file).read_bytes().splitlines()]
+    rows = [msgspec.json.decode(line) for line in read(file).splitlines()]
     return [decode_event(msgspec.json.encode(row["event"])) for row in rows]
 
 
@@ -79,20 +83,23 @@ async def test_the_exported_log_is_whole_and_replays(tmp_path: Path) -> None:
     assert words[1:] == [result.task, "--file", result.file]
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("threadbus.replay.cli") is None, reason="busreplay is not there"
-)
 async def test_the_printed_replay_command_works(tmp_path: Path) -> None:
-    """What is printed can be pasted."""
+    """What is printed can be pasted, and the file is what busreplay itself would export."""
     async with process("demo", "--json", env=environment(tmp_path), cwd=ROOT) as demo:
         result = (await ended(demo)).json(Demo)
-    replay = await asyncio.create_subprocess_shell(
-        result.replay, cwd=ROOT, stdout=asyncio.subprocess.PIPE
-    )
-    out, _ = await replay.communicate()
+    shown = await shell(result.replay)
+    exported_again = await shell(f"{result.replay} --format jsonl")
 
-    assert replay.returncode == 0
-    assert b"185,310" in out
+    assert b"185,310" in shown
+    assert exported_again == read(result.file)
+
+
+async def shell(line: str) -> bytes:
+    """Run a line as a person pastes it; return what it printed."""
+    running = await asyncio.create_subprocess_shell(line, cwd=ROOT, stdout=asyncio.subprocess.PIPE)
+    out, _ = await running.communicate()
+    assert running.returncode == 0
+    return out
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

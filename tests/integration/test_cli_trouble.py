@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from asyncio.subprocess import Process
 from pathlib import Path
-from typing import cast
 
 import pytest
 
@@ -117,14 +117,18 @@ async def test_a_server_without_jetstream_is_told(tmp_path: Path) -> None:
     assert "JetStream" in ran.err
 
 
+def close_output(running: Process) -> None:
+    """Stop reading, as `head` does once it has enough."""
+    transport: asyncio.SubprocessTransport = getattr(running, "_transport")  # noqa: B009
+    pipe: asyncio.BaseTransport | None = transport.get_pipe_transport(1)
+    assert pipe is not None
+    pipe.close()
+
+
 async def test_whoever_reads_a_pipe_may_stop(cli: Cli) -> None:
     """`bus ... | head` is no error."""
     async with process("config", env=cli.env) as running:
-        assert running.stdout is not None
-        transport: asyncio.SubprocessTransport = running._transport  # type: ignore[attr-defined]
-        pipe = cast("asyncio.BaseTransport | None", transport.get_pipe_transport(1))
-        assert pipe is not None
-        pipe.close()
+        close_output(running)
         code = await running.wait()
         assert running.stderr is not None
         err = (await running.stderr.read()).decode()

@@ -17,20 +17,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
-from threadbus.agents.cli.failures import DemoError
-from threadbus.agents.errors import InvalidSettingError
+from threadbus.agents.errors import AgentError, InvalidSettingError
+from threadbus.agents.export import export_line
 from threadbus.agents.model import PLAYBOOK, ModelSettings
 from threadbus.agents.model.playbook import PlaybookServer
 from threadbus.bus import Bus, ThreadClosedError, connect, server, server_errors
 from threadbus.schemas import (
     FilePart,
     Part,
-    Recorded,
     TaskId,
     TextPart,
-    encode_event,
 )
 
 AGENTS: Final = ("planner", "document", "coder", "answer")
@@ -45,6 +41,18 @@ _FOLDERS: Final = 8
 _READY_S: Final = 60.0
 _STOP_S: Final = 10.0
 _LOG_LINES: Final = 12
+
+
+class DemoError(AgentError):
+    """The demonstration did not come to its answer."""
+
+    def __init__(self, what: str, detail: str = "") -> None:
+        super().__init__(what, detail)
+        self.what = what
+        self.detail = detail
+
+    def __str__(self) -> str:
+        return f"the demo failed: {self.what}" + (f"\n{self.detail}" if self.detail else "")
 
 
 @dataclass
@@ -155,19 +163,7 @@ async def export(bus: Bus, task: TaskId) -> Path:
         DemoError: the file cannot be written.
     """
     path = server.state_folder() / "demo" / f"{task}.jsonl"
-    lines: list[bytes] = []
-    async for entry in bus.read(task):
-        if isinstance(entry, Recorded):
-            head = b'{"seq":%d,"stored_at":%d,"subject":%s,"event":%s}\n' % (
-                entry.seq,
-                entry.stored_at,
-                msgspec.json.encode(entry.event.subject),
-                encode_event(entry.event),
-            )
-            lines.append(head)
-        else:
-            row = {"seq": entry.seq, "subject": entry.subject, "rejected": entry.reason}
-            lines.append(msgspec.json.encode(row) + b"\n")
+    lines = [export_line(entry) async for entry in bus.read(task)]
     try:
         path.write_bytes(b"".join(lines))
     except OSError as error:

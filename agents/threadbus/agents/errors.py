@@ -23,10 +23,11 @@
     │   ├── BadToolArgumentsError           arguments that are not a usable JSON object
     │   ├── UnknownToolError                a tool that is not there
     │   └── ToolTimeoutError                a tool that took too long
-    └── PlaybookError                       a playbook cannot be used
-        ├── PlaybookFormatError             the file breaks the format
-        ├── PlaybookMissError               no play matches a request
-        └── PlaybookTemplateError           a template names what is not there
+    ├── PlaybookError                       a playbook cannot be used
+    │   ├── PlaybookFormatError             the file breaks the format
+    │   ├── PlaybookMissError               no play matches a request
+    │   └── PlaybookTemplateError           a template names what is not there
+    └── DemoError                           the demo did not come to its answer (see demo.py)
 
 Each leaf carries what went wrong as attributes and builds its own message.
 """

@@ -19,7 +19,6 @@ from rich.text import Text
 from threadbus.agents.cli.app import command
 from threadbus.agents.cli.asking import answer_parts
 from threadbus.agents.cli.exits import ExitCode
-from threadbus.agents.cli.failures import DemoError
 from threadbus.agents.cli.follow import follow
 from threadbus.agents.cli.live import LiveView
 from threadbus.agents.cli.results import Demo
@@ -27,6 +26,7 @@ from threadbus.agents.cli.shell import Shell
 from threadbus.agents.cli.text import neutral
 from threadbus.agents.demo import (
     AGENTS,
+    DemoError,
     DemoTeam,
     demo_team,
     example_folder,

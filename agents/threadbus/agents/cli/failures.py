@@ -3,8 +3,7 @@
 AgentError
 └── CommandError                the root of this package
     ├── UsageError              an argument that cannot be used
-    ├── TaskLookupError         no super-task, or several, behind what was typed
-    └── DemoError               the demonstration did not come to its answer
+    └── TaskLookupError         no super-task, or several, behind what was typed
 """
 
 from __future__ import annotations
@@ -57,15 +56,3 @@ class TaskLookupError(CommandError):
 
 
 _LIST = "`bus tasks` lists them"
-
-
-class DemoError(CommandError):
-    """The demonstration did not come to its answer."""
-
-    def __init__(self, what: str, detail: str = "") -> None:
-        super().__init__(what, detail)
-        self.what = what
-        self.detail = detail
-
-    def __str__(self) -> str:
-        return f"the demo failed: {self.what}" + (f"\n{self.detail}" if self.detail else "")

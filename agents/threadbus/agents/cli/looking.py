@@ -15,15 +15,14 @@ from threadbus.agents.cli.lookup import find_task
 from threadbus.agents.cli.results import AgentRow, Agents, Tasks, ThreadRow, Threads
 from threadbus.agents.cli.shell import Shell, cell, table
 from threadbus.agents.cli.text import ago, neutral, one_line
+from threadbus.agents.export import export_line
 from threadbus.bus import LivingAgent
 from threadbus.schemas import (
     MAIN_THREAD,
     PresenceState,
     Recorded,
-    Rejected,
     TaskClosed,
     TaskStatus,
-    encode_event,
 )
 
 _STATUS_STYLES = {
@@ -170,7 +169,7 @@ async def watch(
 ) -> None:
     """Print the events of a super-task as they come, until it ends.
 
-    With --json one event a line, as the log has it, with its sequence.
+    With --json one entry of the log a line, as `busreplay --file` reads it.
     """
     view = LiveView(shell.out)
     async with shell.bus() as bus:
@@ -181,7 +180,8 @@ async def watch(
             bus.read(found, after=after) if ended else bus.follow(found, after=after)
         ):
             if shell.json:
-                _print_json(entry)
+                sys.stdout.buffer.write(export_line(entry))
+                sys.stdout.buffer.flush()
             elif isinstance(entry, Recorded):
                 view.show(entry)
             else:
@@ -189,17 +189,3 @@ async def watch(
             closes = isinstance(entry, Recorded) and isinstance(entry.event.data, TaskClosed)
             if closes and not ended:
                 return
-
-
-def _print_json(entry: Recorded | Rejected) -> None:
-    if isinstance(entry, Recorded):
-        body = encode_event(entry.event).decode()
-        line = f'{{"seq":{entry.seq},"stored_at":{entry.stored_at},"event":{body}}}'
-    else:
-        import msgspec
-
-        line = msgspec.json.encode(
-            {"seq": entry.seq, "subject": entry.subject, "rejected": entry.reason}
-        ).decode()
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
