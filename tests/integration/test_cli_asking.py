@@ -244,6 +244,7 @@ async def test_an_input_request_is_answered_at_the_terminal(cli: Cli) -> None:
         os.close(slave)
 
     assert (ran.code, ran.out) == (0, "you like green\n")
+    assert "Error" not in ran.err
 
 
 async def test_what_others_wrote_cannot_reach_the_terminal_as_commands(cli: Cli) -> None:

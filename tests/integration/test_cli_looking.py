@@ -201,6 +201,7 @@ async def test_status_shows_server_streams_agents_and_what_waits(cli: Cli) -> No
     streams = {stream.name: stream for stream in parsed.streams}
     owl = next(row for row in parsed.unanswered if row.agent == "barn-owl")
     assert set(streams) == {"BUS", "MENTIONS", "KV_AGENTS", "KV_PRESENCE", "OBJ_ARTIFACTS"}
+    assert len(parsed.streams) == len(streams)
     assert streams["BUS"].messages > 0
     assert streams["BUS"].bytes > 0
     assert not any(stream.differences for stream in parsed.streams)

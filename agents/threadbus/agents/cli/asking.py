@@ -250,6 +250,7 @@ def _file(path: Path, limit: int) -> FilePart:
 
 def _detached(task: TaskId) -> str:
     return (
-        f"detached; the super-task goes on. Come back with:  bus attach {task}\n"
-        f"                           end it with:  bus cancel {task}"
+        "detached; the super-task goes on\n"
+        f"  come back:  bus attach {task}\n"
+        f"  end it:     bus cancel {task}"
     )

@@ -14,7 +14,7 @@ from threadbus.agents.cli.failures import UsageError
 from threadbus.agents.cli.results import Check, Diagnosis, StreamRow, WaitingRow
 from threadbus.agents.cli.shell import Shell
 from threadbus.agents.cli.status import server_config, stream_rows, waiting_rows
-from threadbus.agents.cli.text import duration, neutral, plural, safe_url
+from threadbus.agents.cli.text import duration, plural, safe_url
 from threadbus.bus import Bus, ConnectError, LivingAgent
 
 _MAX_SKEW_NS: Final = 5_000_000_000
@@ -200,12 +200,10 @@ def _report(shell: Shell, checks: list[Check]) -> ExitCode:
     styles = {"ok": ("✓", "green"), "note": ("·", "yellow"), "wrong": ("✗", "bold red")}
     for check in checks:
         mark, style = styles[check.verdict]
-        line = Text.assemble(
-            (f"{shell.symbol(mark):<3}", style), (f"{check.name:<21}", "bold"), neutral(check.found)
-        )
-        shell.say(line)
+        label = Text.assemble((f"{shell.symbol(mark):<3}", style), (f"{check.name:<21} ", "bold"))
+        shell.paragraph(label, check.found)
         if check.advice:
-            shell.say(Text.assemble(" " * 24, (neutral(check.advice), "yellow")))
+            shell.paragraph(Text(" " * label.cell_len), check.advice, "yellow")
     shell.say()
     if wrong:
         shell.say(f"{plural(len(wrong), 'problem')} found", "bold red")

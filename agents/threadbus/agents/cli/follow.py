@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 
 from rich.text import Text
@@ -12,7 +12,7 @@ from rich.text import Text
 from threadbus.agents.cli.live import LiveView
 from threadbus.agents.cli.shell import Shell
 from threadbus.agents.cli.text import neutral
-from threadbus.bus import Bus, BusError, TaskState
+from threadbus.bus import Bus, BusError, Entry, TaskState
 from threadbus.schemas import EventId, InputRequested, Recorded, TaskId
 
 
@@ -32,9 +32,13 @@ async def follow(shell: Shell, bus: Bus, task: TaskId, view: LiveView | None) ->
     """
     state = TaskState(task=task)
     history_ends = (await bus.tasks.state(task)).last_seq
-    async with _watching(bus, task, view), asyncio.TaskGroup() as tasks:
+    async with (
+        _watching(bus, task, view),
+        asyncio.TaskGroup() as tasks,
+        closing(bus.follow(task)) as entries,
+    ):
         prompts: dict[EventId, asyncio.Task[None]] = {}
-        async for entry in bus.follow(task):
+        async for entry in entries:
             if not isinstance(entry, Recorded):
                 if view is not None:
                     view.show_rejected(entry)
@@ -51,6 +55,16 @@ async def follow(shell: Shell, bus: Bus, task: TaskId, view: LiveView | None) ->
                     prompt.cancel()
                 return state
     return state
+
+
+@asynccontextmanager
+async def closing(entries: AsyncIterator[Entry]) -> AsyncGenerator[AsyncIterator[Entry]]:
+    """Close what reads the log before the bus is: left half read, it would be closed after it."""
+    try:
+        yield entries
+    finally:
+        if isinstance(entries, AsyncGenerator):
+            await entries.aclose()
 
 
 @asynccontextmanager

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from threadbus.agents.cli.app import command
 from threadbus.agents.cli.failures import UsageError
+from threadbus.agents.cli.follow import closing
 from threadbus.agents.cli.live import LiveView
 from threadbus.agents.cli.lookup import find_task
 from threadbus.agents.cli.results import AgentRow, Agents, Tasks, ThreadRow, Threads
@@ -50,12 +51,17 @@ async def tasks(
         shell.note("no super-tasks yet; open one with `bus ask`", "dim")
         return
     shown = table("super-task", "status", "opened", "by", "title")
-    shown.columns[0].no_wrap = True
+    for column in shown.columns[:4]:
+        column.no_wrap = True
     for row in found:
         style = _STATUS_STYLES.get(row.status, "cyan")
         title = one_line(row.title, 60)
         shown.add_row(
-            row.task, cell(row.status, style), ago(row.opened_at), cell(row.opened_by), cell(title)
+            row.task,
+            cell(row.status.replace("_", " "), style),
+            ago(row.opened_at),
+            cell(row.opened_by),
+            cell(title),
         )
     shell.table(shown)
 
@@ -176,16 +182,16 @@ async def watch(
         found = await find_task(bus, task)
         state = await bus.tasks.state(found)
         ended = not state.is_open
-        async for entry in (
-            bus.read(found, after=after) if ended else bus.follow(found, after=after)
-        ):
-            if shell.json:
-                sys.stdout.buffer.write(export_line(entry))
-                sys.stdout.buffer.flush()
-            elif isinstance(entry, Recorded):
-                view.show(entry)
-            else:
-                view.show_rejected(entry)
-            closes = isinstance(entry, Recorded) and isinstance(entry.event.data, TaskClosed)
-            if closes and not ended:
-                return
+        entries = bus.read(found, after=after) if ended else bus.follow(found, after=after)
+        async with closing(entries):
+            async for entry in entries:
+                if shell.json:
+                    sys.stdout.buffer.write(export_line(entry))
+                    sys.stdout.buffer.flush()
+                elif isinstance(entry, Recorded):
+                    view.show(entry)
+                else:
+                    view.show_rejected(entry)
+                closes = isinstance(entry, Recorded) and isinstance(entry.event.data, TaskClosed)
+                if closes and not ended:
+                    return

@@ -16,6 +16,7 @@ from threadbus.agents.cli.text import neutral, neutral_lines
 from threadbus.bus import SETTINGS, Bus, BusError, BusSettings, connect, server
 
 _PIPED_WIDTH: Final = 400
+_NARROW: Final = 20
 _ASCII: Final = {"→": "->", "✓": "ok", "✗": "x", "·": "-", "…": "...", "●": "*", "○": "o"}
 
 
@@ -119,6 +120,17 @@ class Shell:
     def say(self, text: str | Text = "", style: str = "") -> None:
         """Print to standard output; *text* may hold what others wrote."""
         _print(self.out, text, style)
+
+    def paragraph(self, label: Text, text: str, style: str = "") -> None:
+        """Print *label* and, beside it, *text*: wrapped beside it on a terminal, else one line."""
+        width = self.out.width - label.cell_len
+        words = Text(neutral(text), style)
+        wide = not self.out.is_terminal or width < _NARROW
+        lines = [words] if wide else list(words.wrap(self.out, width))
+        for number, line in enumerate(lines):
+            line.rstrip()
+            start = Text(" " * label.cell_len) if number else label
+            self.out.print(Text.assemble(start, line), soft_wrap=True)
 
     def answer(self, text: str) -> None:
         """Print the answer of a team: wrapped between words on a terminal, as it is when piped."""

@@ -158,7 +158,7 @@ def _print(shell: Shell, result: Status) -> None:
             (f"  (from {result.url_source})", "dim"),
         )
     )
-    shell.say(Text.assemble(("safety   ", "bold"), result.durability))
+    shell.paragraph(Text("safety   ", "bold"), result.durability)
     shell.say()
     shown = table("stream", "messages", "size", "consumers", "state", right=("messages", "size"))
     for stream in result.streams:

@@ -64,7 +64,11 @@ def ago(at_ns: int, now_ns: int | None = None) -> str:
     """Return how long ago something was."""
     if at_ns <= 0:
         return "-"
-    return f"{duration((time.time_ns() if now_ns is None else now_ns) - at_ns)} ago"
+    seconds = max(0, (time.time_ns() if now_ns is None else now_ns) - at_ns) // _S
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds // length:,} {unit} ago"
+    return f"{seconds} s ago"
 
 
 def size(count: int) -> str:
