@@ -217,7 +217,7 @@ class LiveView:
     def _columns(self, when: str, who: Text, what: Text, *, one: bool = False) -> None:
         """Print under each other what does not fit; only the beginning where *one* line will do."""
         left = _TIME_CELLS + _WHO_CELLS + 3
-        width = max(20, self._console.width - left)
+        width = max(8, self._console.width - left)
         if who.cell_len > _WHO_CELLS:
             who.truncate(_WHO_CELLS, overflow="crop" if self._ascii else "ellipsis")
         who.pad_right(_WHO_CELLS - who.cell_len)
