@@ -153,7 +153,8 @@ def _keys(kind: type[msgspec.Struct], prefix: str = "") -> Iterator[str]:
 
 
 def _description(found: Any) -> str:
-    return str((found.extra_json_schema or {}).get("description", ""))
+    extra: Any = found.extra_json_schema
+    return "" if extra is None else str(extra.get("description", ""))
 
 
 def _about(annotation: Any) -> tuple[str, type[msgspec.Struct] | None]:
