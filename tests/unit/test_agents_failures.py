@@ -3,31 +3,39 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import cast
 
 import pytest
 
+from tests.support.bus_env import MemoryEnv, write_raw
 from tests.support.running_agents import (
     find,
+    kinds,
+    log_of,
     quiet_task,
     running,
     text,
     user_in_memory,
 )
-from threadbus.agents import Agent, AgentLimits, GiveUpError, Mention
-from threadbus.bus import Bus, TaskFailedError
+from threadbus.agents import Agent, AgentLimits, GiveUpError, Mention, NoModelError
+from threadbus.agents.errors import ModelBudgetExceededError, ModelRefusedError
+from threadbus.bus import Bus, MentionFailedError, TaskFailedError
+from threadbus.bus.testing import InMemoryBackend, connect_in_memory
 from threadbus.schemas import (
     MAIN_THREAD as MAIN,
 )
 from threadbus.schemas import (
     AssignmentFailed,
     AssignmentMade,
+    HandlingEnded,
     HandlingFailed,
     MentionDeadLettered,
     MessagePosted,
     TextPart,
+    new_event_id,
 )
 
 WAIT = timedelta(seconds=20)
@@ -133,18 +141,28 @@ async def test_a_turn_that_fails_once_ends_well(user: Bus) -> None:
         assert (await user.ask("Q", to=["web"], timeout=WAIT)).text == "now"
 
 
-async def test_giving_up_is_not_tried_again(user: Bus) -> None:
-    """GiveUpError ends the mention at the first attempt, in its own words."""
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (GiveUpError("the library is closed"), "the library is closed"),
+        (NoModelError("web"), "runs without a model"),
+        (ModelRefusedError("host", "gpt", 401, "bad key"), "refused the request"),
+        (ModelBudgetExceededError(11, 10), "the token budget is used up: 11 of 10"),
+    ],
+)
+async def test_what_would_fail_again_is_not_tried_again(
+    user: Bus, error: Exception, words: str
+) -> None:
+    """It ends the mention at the first attempt and the task with it, in its own words."""
     seen: list[int] = []
     agent = Agent("web", limits=LIMITS)
 
     @agent.on_mention
     async def handle(mention: Mention) -> str:
         seen.append(mention.attempt)
-        raise GiveUpError("the library is closed")
+        raise error
 
-    said = await failure_of(user, agent)
-    assert "the library is closed" in said
+    assert words in await failure_of(user, agent)
     assert seen == [1]
 
 
@@ -213,3 +231,72 @@ async def test_a_handler_that_ignores_its_cancellation_is_left_behind(user: Bus)
     assert len(runner.abandoned) == 1
     go_on.set()
     assert "the turn is over" in str(await outcome)
+
+
+async def test_a_budget_ends_a_thread_where_the_agent_cannot_end_the_task(user: Bus) -> None:
+    """An agent that is not in the main thread tells who asked it instead."""
+    agent = Agent("web", limits=LIMITS)
+
+    @agent.on_mention
+    async def handle(mention: Mention) -> str:
+        raise ModelBudgetExceededError(11, 10)
+
+    async with running(agent, user):
+        task = (await user.tasks.open("Q", to=["user"])).event.task
+        aside = (await user.threads.open(task, "aside", participants=["web"])).event.thread
+        with pytest.raises(MentionFailedError, match="token budget"):
+            await user.request(task, aside, "hi", to="web", timeout=WAIT)
+
+    assert (await user.tasks.state(task)).is_open
+
+
+async def test_an_unknown_type_is_given_up_with_a_reason() -> None:
+    """A mention that this version cannot read is not passed over: its sender is told."""
+    agent, ran = Agent("web"), list[str]()
+
+    @agent.on_mention
+    async def handle(mention: Mention) -> None:
+        ran.append(mention.event.type)
+
+    env = MemoryEnv()
+    async with env.connect("user") as other, running(agent, other), env.backend() as raw:
+        task = await quiet_task(other)
+        said = {
+            "v": 1,
+            "id": new_event_id(),
+            "type": "weather.asked",
+            "task": task,
+            "thread": "main",
+            "sender": "user",
+            "at": 1,
+            "mentions": ["web"],
+            "data": {"where": "Oslo"},
+        }
+        await write_raw(raw, f"bus.{task}.main.msg.user.web", json.dumps(said).encode())
+        (dead,) = await find(other, task, MentionDeadLettered)
+
+    assert "'weather.asked' are not known to agent web" in str(dead.data)
+    assert (dead.mentions, ran) == (("user",), [])
+
+
+async def test_a_reply_that_was_refused_is_tried_again_in_order() -> None:
+    """The server had no room for a moment: the next message of the thread waits for its turn."""
+    backend = InMemoryBackend()
+    async with connect_in_memory("user", backend=backend) as other:
+        agent = Agent("web", limits=AgentLimits(max_attempts=2, first_retry=timedelta(0)))
+
+        @agent.on_mention
+        async def handle(mention: Mention) -> str:
+            return mention.text
+
+        async with running(agent, other):
+            task = await quiet_task(other)
+            backend.fail_next(where="bus.*.*.msg.web.>")
+            for word in ("one", "two"):
+                await other.send(task, MAIN, word, mentions=["web"])
+            await find(other, task, HandlingEnded, count=2)
+            log = await log_of(other, task)
+
+    replies = [text(event) for event in log if event.sender == "web" and text(event)]
+    assert replies == ["one", "two"]
+    assert kinds(log, "web").count("handling.failed") == 1

@@ -22,6 +22,8 @@ from threadbus.agents.errors import (
     BadReplyError,
     GiveUpError,
     ModelBudgetExceededError,
+    ModelRefusedError,
+    NoModelError,
     TaskDeadlineError,
     TaskEndedError,
 )
@@ -50,6 +52,9 @@ from threadbus.schemas import (
     shorten,
     text_of,
 )
+
+_FINAL: Final = (GiveUpError, BadReplyError, NoModelError, ModelRefusedError)
+"""Errors that would come again at the next attempt."""
 
 _SURELY_NEW: Final = timedelta(seconds=60)
 """A younger mention cannot have been answered outside the deduplication window of the log."""
@@ -306,8 +311,7 @@ class Turn:
             if not await self._giving_up.end_task(info):
                 await self._giving_up.tell(info, self._attempt)
             return None
-        final = isinstance(error, GiveUpError | BadReplyError)
-        if final or self._attempt >= self._max_attempts + self._journal.aborted:
+        if isinstance(error, _FINAL) or self._attempt >= self._max_attempts + self._journal.aborted:
             await self._fail(info, None)
             await self._give_up(info)
             return None
