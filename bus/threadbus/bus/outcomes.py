@@ -14,6 +14,7 @@ from threadbus.schemas import (
     AssignmentCancelled,
     AssignmentFailed,
     AssignmentFinished,
+    AssignmentMade,
     ErrorInfo,
     Event,
     EventId,
@@ -129,6 +130,17 @@ def is_aside(event: Event) -> bool:
     return any(event.id == derive_event_id(cause, event.sender, number) for number in numbers)
 
 
+def spoken(aside: Event | None, agent: AgentName) -> Event:
+    """Return the last thing that *agent* said in a turn which ended without a reply.
+
+    Raises:
+        MentionFailedError: it said nothing.
+    """
+    if aside is None:
+        raise MentionFailedError(agent, "NoReply", "it handled the message silently")
+    return aside
+
+
 def result_of(event: Event) -> AssignmentResult | None:
     """Return how an assignment ended, if the event says so."""
     match event.data:
@@ -152,3 +164,10 @@ def votes_on(
     missing = tuple(AgentName(name) for name in made.voters if name not in votes)
     quorum = len(made.voters) if made.quorum is None else made.quorum
     return VoteResult(proposal, dict(votes), missing, quorum)
+
+
+def may_settle(event: Event, made: Event | None) -> bool:
+    """Whether the sender may say how an assignment ended; not known where it was made earlier."""
+    if made is None or isinstance(event.data, AssignmentCancelled):
+        return True
+    return isinstance(made.data, AssignmentMade) and event.sender == made.data.assignee

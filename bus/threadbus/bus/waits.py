@@ -25,14 +25,15 @@ from threadbus.bus.outcomes import (
     VoteResult,
     answer_of,
     is_aside,
+    may_settle,
     result_of,
+    spoken,
     votes_on,
 )
 from threadbus.schemas import (
     MAIN_THREAD,
     AgentName,
     AnswerSubmitted,
-    AssignmentCancelled,
     AssignmentMade,
     Event,
     EventClass,
@@ -140,7 +141,7 @@ class Waits:
                 elif (
                     result is not None
                     and result.assignment in waiting
-                    and _may_settle(event, made.get(result.assignment))
+                    and may_settle(event, made.get(result.assignment))
                 ):
                     made.pop(result.assignment, None)
                     waiting.discard(result.assignment)
@@ -201,11 +202,7 @@ class Waits:
                     error = event.data.error
                     raise MentionFailedError(agent, error.kind, error.message)
                 if isinstance(event.data, HandlingEnded):
-                    if aside is None:
-                        raise MentionFailedError(
-                            agent, "NoReply", "it handled the message silently"
-                        )
-                    return aside
+                    return spoken(aside, agent)
                 if event.data.TYPE in _REPLIES:
                     if not is_aside(event):
                         return event
@@ -363,10 +360,3 @@ def _vote(recorded: Recorded, proposal: EventId, made: ProposalMade) -> VoteVerd
         return None
     in_time = made.deadline_at is None or recorded.stored_at <= made.deadline_at
     return data.verdict if in_time else None
-
-
-def _may_settle(event: Event, made: Event | None) -> bool:
-    """Whether the sender may say how an assignment ended; not known where it was made earlier."""
-    if made is None or isinstance(event.data, AssignmentCancelled):
-        return True
-    return isinstance(made.data, AssignmentMade) and event.sender == made.data.assignee
