@@ -39,6 +39,7 @@ _HERE: Final = Path(__file__).parent
 _EXAMPLE: Final = Path("examples", "quarterly-report")
 _FOLDERS: Final = 8
 _READY_S: Final = 60.0
+_DRAIN_S: Final = 2.0
 _STOP_S: Final = 10.0
 _LOG_LINES: Final = 12
 
@@ -143,7 +144,7 @@ async def demo_team(model: str = "") -> AsyncGenerator[DemoTeam]:
                 "OPENAI_API_KEY": "none",
             }
         running = await _enter_server(stack, home)
-        environ["BUS_URL"] = running.url
+        environ |= {"BUS_URL": running.url, "BUS_DRAIN_TIMEOUT": f"{_DRAIN_S:g}"}
         bus = await stack.enter_async_context(connect(running.url, name="user"))
         await _end_old_tasks(bus)
         logs = home / "agents"
@@ -230,13 +231,16 @@ async def _stop(processes: list[Process]) -> None:
                 process.terminate()
     try:
         async with asyncio.timeout(_STOP_S):
-            for process in processes:
-                await process.wait()
+            await asyncio.gather(*(process.wait() for process in processes))
+    except TimeoutError:
+        # Killed below; what it worked on is given back by the server.
+        pass
     finally:
         for process in processes:
             if process.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
                     process.kill()
+    await asyncio.gather(*(process.wait() for process in processes))
 
 
 def _tail(path: Path) -> str:
