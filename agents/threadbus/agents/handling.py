@@ -26,6 +26,17 @@ _ResultT = TypeVar("_ResultT")
 _log: Any = structlog.get_logger("threadbus.agents")
 
 
+def report(what: str, error: BaseException, **facts: str) -> None:
+    """Log an error of a handler, whatever its message holds.
+
+    A traceback may have text that the log cannot encode, and that must not end anybody's turn.
+    """
+    try:
+        _log.warning(what, exc_info=error, **facts)
+    except Exception as failure:
+        _log.warning(what, kind=ascii(type(error).__name__), not_shown=ascii(failure), **facts)
+
+
 async def guarded(
     handler: Callable[[_ArgumentT], Awaitable[_ResultT]], argument: _ArgumentT
 ) -> _ResultT:

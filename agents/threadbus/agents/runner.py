@@ -21,7 +21,7 @@ import structlog
 
 from threadbus.agents.agent import Agent, DeadLetterHandler
 from threadbus.agents.errors import NotAHandlerError
-from threadbus.agents.handling import guarded
+from threadbus.agents.handling import guarded, report
 from threadbus.agents.heartbeat import Heartbeat
 from threadbus.agents.lanes import Lanes
 from threadbus.agents.mention import Mention, Reply
@@ -280,9 +280,9 @@ class AgentRunner:
     async def _run_turn(self, turn: Turn, rest: Callable[[float], Awaitable[bool]]) -> None:
         try:
             await turn.run(rest)
-        except Exception:
+        except Exception as error:
             # Never here but by a mistake of our own; the other threads are not to suffer from it.
-            _log.exception("a turn broke", agent=self._agent.name, event_id=turn.event.id)
+            report("a turn broke", error, agent=self._agent.name, event_id=turn.event.id)
             await turn.give_back(_AFTER_MISTAKE)
         finally:
             self._let_go(turn)
@@ -327,8 +327,8 @@ class AgentRunner:
         except asyncio.CancelledError:
             await delivery.nak()
             raise
-        except Exception:
-            _log.exception("a dead-letter handler failed", agent=self._agent.name)
+        except Exception as error:
+            report("a dead-letter handler failed", error, agent=self._agent.name)
         finally:
             self._heard.discard(delivery)
         await delivery.ack()

@@ -28,7 +28,7 @@ from threadbus.agents.errors import (
     TaskEndedError,
 )
 from threadbus.agents.giving_up import GivingUp, task_end
-from threadbus.agents.handling import attempt, guarded
+from threadbus.agents.handling import attempt, guarded, report
 from threadbus.agents.journal import ABORTED, Journal
 from threadbus.agents.mention import Mention
 from threadbus.agents.model import Model
@@ -192,7 +192,9 @@ class Turn:
                     break
                 except (BusError, SchemaError, TimeoutError) as error:
                     # The log is out of reach. The thread waits: in order is better than soon.
-                    _log.warning("a turn cannot go on yet", event_id=self.event.id, reason=error)
+                    _log.warning(
+                        "a turn cannot go on yet", event_id=self.event.id, reason=ascii(error)
+                    )
                     self._is_suspect = True
                     settled = False
                     if not await rest(wait):
@@ -251,12 +253,8 @@ class Turn:
                 await self._observe(ended)
         except Exception as error:
             if not isinstance(error, BusError | SchemaError | GiveUpError):
-                _log.warning(
-                    "a handler failed",
-                    agent=self._place.agent.name,
-                    event_id=self.event.id,
-                    exc_info=error,
-                )
+                name = self._place.agent.name
+                report("a handler failed", error, agent=name, event_id=self.event.id)
             return error
         return None
 
