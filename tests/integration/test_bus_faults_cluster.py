@@ -71,6 +71,12 @@ async def leader_of(servers: Sequence[ConfiguredServer], stream: str) -> str:
         await client.close()
 
 
+async def one_more(answered: Sequence[str]) -> None:
+    """Wait until one more question is answered."""
+    before = len(answered)
+    await eventually(lambda: len(answered) > before, "questions are answered", 40)
+
+
 @pytest.mark.timeout(180)
 async def test_nothing_is_lost_while_leaders_are_killed(tmp_path: Path) -> None:
     """Appends are stored once, a follower has no gap, and questions are answered meanwhile."""
@@ -116,10 +122,7 @@ async def test_nothing_is_lost_while_leaders_are_killed(tmp_path: Path) -> None:
         background = [asyncio.create_task(work) for work in (look(), serve(), ask())]
         posting = asyncio.create_task(post())
         for kill in range(1, _KILLS + 1):
-            rounds = len(answered)
-            await eventually(
-                lambda rounds=rounds: len(answered) > rounds, "questions are answered", 40
-            )
+            await one_more(answered)
             leader = ""
             while not leader:
                 leader = await leader_of(servers, "BUS")
@@ -127,8 +130,7 @@ async def test_nothing_is_lost_while_leaders_are_killed(tmp_path: Path) -> None:
             await victim.kill()
             await victim.start()
             print(f"kill {kill}: {leader}, {len(answered)} questions answered, {len(seen)} seen")
-        rounds = len(answered)
-        await eventually(lambda: len(answered) > rounds, "questions are answered", 40)
+        await one_more(answered)
         await posting
         stored = [entry.seq async for entry in user.read(task)]
         await eventually(lambda: len(seen) >= len(stored), "everything was seen", 40)

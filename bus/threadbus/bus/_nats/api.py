@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
+from nats.errors import Error as NatsError
 
 from threadbus.bus._nats.client import DirectClient
+from threadbus.bus.errors import ReadTimeoutError
 
 _TIMEOUT_S: Final = 10.0
 
@@ -69,6 +71,21 @@ class ApiAnswer(msgspec.Struct, frozen=True):
 
 
 _ANSWER: Final = msgspec.json.Decoder(ApiAnswer)
+
+
+async def look(
+    client: DirectClient, subject: str, what: str, request: Mapping[str, Any] | None = None
+) -> ApiAnswer:
+    """Call the JetStream API about *what*, for a caller that knows nothing of NATS.
+
+    Raises:
+        ReadTimeoutError: there was no answer.
+        PermissionDeniedError: this identity may not call it.
+    """
+    try:
+        return await api(client, subject, request)
+    except (NatsError, TimeoutError) as error:
+        raise ReadTimeoutError(what, str(error) or "no answer in time") from error
 
 
 async def api(

@@ -19,16 +19,18 @@ import msgspec
 import structlog
 from nats.errors import Error as NatsError
 
-from threadbus.bus._nats.api import ApiAnswer, api
+from threadbus.bus._nats.api import ApiAnswer, api, look
 from threadbus.bus._nats.client import DirectClient
 from threadbus.bus._nats.direct import parse_time
 from threadbus.bus._nats.frames import header, status
-from threadbus.bus.errors import ClosedError, ReadError
+from threadbus.bus.errors import ClosedError, ReadError, ReadTimeoutError
 from threadbus.bus.ports import WaitingMention
 from threadbus.schemas import AgentName, inbox_filter, push_subject
 
 _EXPIRES_S: Final = 30.0
-_HEARTBEAT_S: Final = 10.0
+_HEARTBEAT_S: Final = 5.0
+_CREATE_S: Final = 3.0
+_ATTACH_S: Final = 15.0
 _RETRY_S: Final = 0.2
 _MAX_ACK_PENDING: Final = 10_000
 _NOT_FOUND: Final = 10014
@@ -120,7 +122,11 @@ class NatsInboxPull:
 
     async def create(self) -> None:
         """Create the consumer, or find it."""
-        answer = await _create_consumer(self._client, self._agent, self._stream, self._ack_wait)
+        try:
+            answer = await _create_consumer(self._client, self._agent, self._stream, self._ack_wait)
+        except (NatsError, TimeoutError) as error:
+            reason = str(error) or "no answer in time"
+            raise ReadTimeoutError(f"the inbox of {self._agent}", reason) from error
         if answer.error is not None:
             raise ReadError(f"the inbox of {self._agent}", answer.error.description)
         self._gone = False
@@ -251,7 +257,7 @@ class NatsInboxes:
     ) -> AsyncGenerator[NatsInboxPull]:
         """Attach to the inbox of *agent*, creating it where it is not."""
         pull = NatsInboxPull(self._client, AgentName(agent), stream, ack_wait)
-        await pull.create()
+        await _created(pull)
         self._pulls.add(pull)
         listening = self._client.start_listening(pull.reply, pull.on_frame)
         try:
@@ -285,7 +291,8 @@ class NatsInboxes:
 
     async def remove(self, agent: str, stream: str) -> None:
         """Take the consumer away; what waits stays in the stream."""
-        answer = await api(self._client, f"CONSUMER.DELETE.{stream}.agent-{agent}")
+        what = f"the inbox of {agent}"
+        answer = await look(self._client, f"CONSUMER.DELETE.{stream}.agent-{agent}", what)
         if answer.error is not None and answer.err_code != _NOT_FOUND:
             raise ReadError(f"the inbox of {agent}", answer.error.description)
 
@@ -294,9 +301,10 @@ class NatsInboxes:
         counts: dict[str, int] = {}
         offset = 0
         while True:
-            answer = await api(
+            answer = await look(
                 self._client,
                 f"STREAM.INFO.{stream}",
+                f"stream {stream}",
                 {"subjects_filter": "mention.>", "offset": offset},
             )
             if answer.error is not None:
@@ -311,9 +319,10 @@ class NatsInboxes:
 
     async def oldest(self, agent: str, stream: str) -> WaitingMention | None:
         """Return the mention that has waited longest for *agent*."""
-        answer = await api(
+        answer = await look(
             self._client,
             f"STREAM.MSG.GET.{stream}",
+            f"the inbox of {agent}",
             {"seq": 1, "next_by_subj": inbox_filter(AgentName(agent))},
         )
         if answer.err_code == _NO_MESSAGE:
@@ -322,6 +331,18 @@ class NatsInboxes:
             raise ReadError(f"the inbox of {agent}", answer.error.description)
         message = answer.message
         return WaitingMention(agent, message.subject, parse_time(message.time))
+
+
+async def _created(pull: NatsInboxPull) -> None:
+    """Create the consumer; tried again where the server has just started."""
+    deadline = time.monotonic() + _ATTACH_S
+    while True:
+        try:
+            return await pull.create()
+        except ReadTimeoutError:
+            if time.monotonic() >= deadline:
+                raise
+        await asyncio.sleep(_RETRY_S)
 
 
 async def _create_consumer(
@@ -341,4 +362,7 @@ async def _create_consumer(
         **more,
     }
     request = {"stream_name": stream, "config": config}
-    return await api(client, f"CONSUMER.CREATE.{stream}.{name}.{subject}", request)
+    # Without a leader nobody answers: it is asked again soon.
+    return await api(
+        client, f"CONSUMER.CREATE.{stream}.{name}.{subject}", request, timeout_s=_CREATE_S
+    )

@@ -20,7 +20,7 @@ from typing import Final
 import msgspec
 from nats.errors import Error as NatsError
 
-from threadbus.bus._nats.api import ApiError, api
+from threadbus.bus._nats.api import ApiError, api, look
 from threadbus.bus._nats.client import DirectClient
 from threadbus.bus._nats.direct import direct_get, read_batches, stored_messages
 from threadbus.bus._nats.frames import header_block, status
@@ -294,9 +294,10 @@ class NatsLog:
 
     async def last_seq(self) -> int:
         """Return the last sequence of the log."""
-        info = await api(self._client, f"STREAM.INFO.{self._stream}")
+        what = f"stream {self._stream}"
+        info = await look(self._client, f"STREAM.INFO.{self._stream}", what)
         if info.error is not None:
-            raise ReadError(f"stream {self._stream}", info.error.description)
+            raise ReadError(what, info.error.description)
         return info.state.last_seq
 
     # tailing

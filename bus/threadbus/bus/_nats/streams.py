@@ -176,7 +176,6 @@ async def check_server(client: DirectClient, url: str) -> None:
     while True:
         try:
             info = await _ready(client, "INFO")
-            break
         except NoRespondersError as error:
             raise JetStreamMissingError(url) from error
         except (NatsError, TimeoutError) as error:
@@ -184,6 +183,8 @@ async def check_server(client: DirectClient, url: str) -> None:
             if time.monotonic() >= deadline:
                 raise NoServerError(url, str(error) or "JetStream does not answer") from error
             await asyncio.sleep(RETRY_S)
+        else:
+            break
     if info.error is not None:
         raise JetStreamMissingError(url, info.error.description)
 
