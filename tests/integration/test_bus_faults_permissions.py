@@ -58,17 +58,9 @@ def agent_may_subscribe(name: str) -> list[str]:
 def config(*agents: str) -> dict[str, object]:
     """Return the configuration of a server with an administrator and *agents*."""
     users: list[dict[str, object]] = [{"user": "admin", "password": "a"}]
-    users += [
-        {
-            "user": name,
-            "password": name,
-            "permissions": {
-                "publish": agent_may_publish(name),
-                "subscribe": agent_may_subscribe(name),
-            },
-        }
-        for name in agents
-    ]
+    for name in agents:
+        allowed = {"publish": agent_may_publish(name), "subscribe": agent_may_subscribe(name)}
+        users.append({"user": name, "password": name, "permissions": allowed})
     return {"accounts": {"TEAM": {"jetstream": "enabled", "users": users}}}
 
 

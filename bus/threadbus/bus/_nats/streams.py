@@ -172,21 +172,23 @@ async def check_server(client: DirectClient, url: str) -> None:
     numbers = tuple(int(part) for part in version.split("-")[0].split(".")[:2] if part.isdigit())
     if numbers < MINIMUM_VERSION:
         raise ServerTooOldError(url, version, ".".join(map(str, MINIMUM_VERSION)))
+    info = await _info(client, url)
+    if info.error is not None:
+        raise JetStreamMissingError(url, info.error.description)
+
+
+async def _info(client: DirectClient, url: str) -> ApiAnswer:
     deadline = time.monotonic() + READY_S
     while True:
         try:
-            info = await _ready(client, "INFO")
+            return await _ready(client, "INFO")
         except NoRespondersError as error:
             raise JetStreamMissingError(url) from error
         except (NatsError, TimeoutError) as error:
             # A cluster that has no leader yet says nothing.
             if time.monotonic() >= deadline:
                 raise NoServerError(url, str(error) or "JetStream does not answer") from error
-            await asyncio.sleep(RETRY_S)
-        else:
-            break
-    if info.error is not None:
-        raise JetStreamMissingError(url, info.error.description)
+        await asyncio.sleep(RETRY_S)
 
 
 async def _ready(
