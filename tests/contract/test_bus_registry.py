@@ -53,14 +53,14 @@ async def living(bus: Bus) -> dict[str, list[str]]:
 async def test_a_card_is_registered_and_read(env: BusEnv) -> None:
     """What an agent registers is what everybody reads of it."""
     async with env.connect("web") as web, env.connect("user") as user:
-        record = await web.registry.register(CARD, holder="a", replicas=2, push=True)
+        record = await web.registry.register(CARD, holder="a", replicas=2)
         found = await user.registry.get("web")
         listed = await user.registry.list()
 
         assert found == record
         assert listed == [record]
         assert record.card == CARD
-        assert (record.holder, record.replicas, record.push) == ("a", 2, True)
+        assert (record.holder, record.replicas, record.push) == ("a", 2, False)
         assert record.card.title == "Die Suchmaschine 刘备"
         assert await user.registry.get("coder") is None
 

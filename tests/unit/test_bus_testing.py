@@ -217,8 +217,8 @@ async def test_the_limit_of_a_message_is_as_given() -> None:
     async with connect_in_memory(backend=InMemoryBackend(max_payload=2000)) as user:
         task = await opened(user)
         with pytest.raises(PayloadTooLargeError) as refusal:
-            await user.send(task, MAIN_THREAD, "x" * 1700)
-        await user.send(task, MAIN_THREAD, "x" * 1200)
+            await user.threads.open(task, "Side", goal="x" * 1700)
+        await user.threads.open(task, "Side", goal="x" * 1000)
         facts = await user.facts()
 
     assert refusal.value.limit == facts.max_payload == 2000
