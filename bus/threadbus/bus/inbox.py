@@ -1,4 +1,9 @@
-"""An agent's inbox as events: mentions under a lease, acknowledged last."""
+"""An agent's inbox as events: mentions under a lease, acknowledged last.
+
+Mentions come in the order of the log as long as the agent stands at one place among the mentions of
+each event. Those at different places come through different sources of the server and may overtake
+each other by moments; who needs the order of a thread to the letter looks into the log.
+"""
 
 from __future__ import annotations
 

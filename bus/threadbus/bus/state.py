@@ -262,8 +262,8 @@ class TaskState(msgspec.Struct, kw_only=True):
                 self.requests[event.id] = InputRequest(event, data.parts)
                 self.status = TaskStatus.INPUT_REQUIRED
             case InputGiven() as data:
-                self.requests.pop(EventId(data.request), None)
-                if not self.requests:
+                asked = self.requests.pop(EventId(data.request), None)
+                if asked is not None and not self.requests:
                     self.status = TaskStatus.WORKING
             case TaskClosed() as data:
                 self.status = data.outcome
