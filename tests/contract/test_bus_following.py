@@ -14,6 +14,7 @@ from threadbus.schemas import (
     Recorded,
     Rejected,
     TaskId,
+    TaskStatus,
     ThreadId,
     event_subject,
 )
@@ -153,4 +154,24 @@ async def test_a_task_is_followed_before_it_is_there(env: BusEnv) -> None:
     assert [entry.event.type for entry in entries if isinstance(entry, Recorded)] == [
         "task.opened",
         "message.posted",
+    ]
+
+
+async def test_control_events_are_followed_alone(env: BusEnv) -> None:
+    """A follower of the control events of a task sees its opening, its changes and its end."""
+    async with env.buses("user", "web") as (user, web):
+        task = await opened(user, "web")
+        await post_many(web, task, 20)
+        async with user.waits.following_controls(task) as entries:
+            history = await take(entries, 1)
+            await web.threads.open(task, "Side")
+            await web.tasks.request_input(task, "Which?")
+            await post_many(web, task, 20)
+            await web.tasks.close(task, TaskStatus.COMPLETED)
+            live = await take(entries, 2)
+
+    assert [entry.event.type for entry in (*history, *live) if isinstance(entry, Recorded)] == [
+        "task.opened",
+        "task.input_requested",
+        "task.closed",
     ]

@@ -355,3 +355,26 @@ async def test_mentions_of_strangers_reach_nobody_else(env: BusEnv) -> None:
 
     assert delivery.event == event
     assert state.ignored == 1
+
+
+async def test_the_oldest_mention_is_told(env: BusEnv) -> None:
+    """Who has waited longest for an agent is told, also while it is held, until it is settled."""
+    async with env.buses("user", "web") as (user, web):
+        assert await user.oldest_mention("web") is None
+        first = await opened(user, "web")
+        await opened(user, "web")
+        await comes_to(user.pending_mentions, {"web": 2})
+        waiting = await user.oldest_mention("web")
+        assert waiting is not None
+        assert waiting.agent == "web"
+        assert waiting.subject == f"mention.web.{first}.main.ctl.user"
+        async with web.inbox() as inbox:
+            (delivery,) = await receive(inbox, 1, ack=False)
+            assert await user.oldest_mention("web") == waiting
+            await delivery.ack()
+            await comes_to(user.pending_mentions, {"web": 1})
+            second = await user.oldest_mention("web")
+
+    assert second is not None
+    assert second.subject != waiting.subject
+    assert second.stored_at >= waiting.stored_at
