@@ -29,12 +29,8 @@ def nats_server_binary() -> Path:
 
 
 @contextmanager
-def running_nats_server(
-    folder: Path, *, jetstream: bool = True, more: str = ""
-) -> Generator[NatsServer]:
+def running_nats_server(folder: Path, *, jetstream: bool = True) -> Generator[NatsServer]:
     """Run a server with JetStream; its data, log and configuration go to *folder*.
-
-    *more* is added to its configuration.
 
     The server chooses the port itself, so no other process can take it first.
 
@@ -47,8 +43,7 @@ def running_nats_server(
         "  limits { default_max_consumers: 100000 } }\n"
     )
     config.write_text(
-        f"host: 127.0.0.1\nport: -1\n{jetstream_part if jetstream else ''}{more}",
-        encoding="utf-8",
+        f"host: 127.0.0.1\nport: -1\n{jetstream_part if jetstream else ''}", encoding="utf-8"
     )
     log = folder / "nats.log"
     with log.open("wb") as output:

@@ -176,7 +176,8 @@ async def open_backend(settings: BusSettings, name: str) -> AsyncGenerator[NatsB
             yield backend
     finally:
         callbacks.backend = None
-        with contextlib.suppress(NatsError, TimeoutError):
+        # The socket may have broken a moment ago; it is closed all the same.
+        with contextlib.suppress(NatsError, OSError, TimeoutError):
             async with asyncio.timeout(2):
                 await client.close()
 
