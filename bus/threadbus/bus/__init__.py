@@ -88,9 +88,11 @@ from threadbus.bus.store_errors import (
     ArtifactTooLargeError,
     RegistryError,
 )
+from threadbus.bus.summaries import (
+    TaskSummary,
+)
 from threadbus.bus.tasks import (
     Tasks,
-    TaskSummary,
 )
 from threadbus.bus.threads import (
     Threads,

@@ -135,13 +135,45 @@ class EventLog(LogReader):
                     # Several writers of one thread: step out of each other's way.
                     await asyncio.sleep(random.uniform(0, 0.002 * 2 ** min(attempt, 6)))  # noqa: S311
                 continue
-            if not position.duplicate:
-                if event.event_class is EventClass.CTL:
-                    state.apply(position.seq, event)
-                if (event.task, event.thread) in self._threads:
-                    self._known_to[event.task, event.thread] = position.seq
-            return Appended(position.seq, event, position.duplicate)
+            return self._landed(state, event, position)
         raise ConflictError(event.subject, _ATTEMPTS, state.last_ctl_seq)
+
+    def _landed(self, state: ThreadState, event: Event, position: Position) -> Appended:
+        if not position.duplicate:
+            if event.event_class is EventClass.CTL:
+                state.apply(position.seq, event)
+            if (event.task, event.thread) in self._threads:
+                self._known_to[event.task, event.thread] = position.seq
+        return Appended(position.seq, event, position.duplicate)
+
+    async def append_pair(self, first: Event, second: Event) -> tuple[Appended, Appended]:
+        """Append two events of one thread, *second* never without *first*; in one round trip.
+
+        Both are sent at once, the second on condition that the first is what the log ends with.
+        So it is refused where the first was, and where the first got lost or anything came
+        between; then each is appended by itself, the first before the second.
+
+        Raises:
+            AppendError: as :meth:`append`.
+
+        Cancellation: none, the first, or both may be in the log; append them again to be sure.
+        """
+        state = await self.thread(first.task, first.thread)
+        if not (state.admits(first) and state.admits(second)):
+            return await self.append(first), await self.append(second)
+        guard = Guard(control_filter(first.task, first.thread), state.last_ctl_seq)
+        sent = (
+            (first, await self._send(first, guard)),
+            (second, await self._send(second, guard._replace(behind=first.id))),
+        )
+        await asyncio.wait([future for _, future in sent])
+        one, two = [
+            await self.append(event)
+            if isinstance(future.exception(), GuardFailedError)
+            else self._landed(state, event, future.result())
+            for event, future in sent
+        ]
+        return one, two
 
     async def observe(self, event: Event) -> None:
         """Send an observation without waiting for its acknowledgement.

@@ -37,6 +37,8 @@ class Guard(NamedTuple):
 
     subject: str
     last_seq: int
+    behind: str = ""
+    """And, where it is given, the last message of the whole log is the one of this id."""
 
 
 class GuardFailedError(Exception):

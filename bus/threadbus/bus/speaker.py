@@ -16,6 +16,7 @@ from threadbus.schemas import (
     AgentName,
     AnyData,
     ArtifactAdded,
+    Event,
     EventId,
     ModelCalled,
     Part,
@@ -38,6 +39,27 @@ class Speaker:
         self.registry = registry
         self.artifacts = artifacts
 
+    async def event(
+        self,
+        data: AnyData,
+        *,
+        task: TaskId,
+        thread: ThreadId = MAIN_THREAD,
+        mentions: Sequence[str] = (),
+        cause: EventId | None = None,
+        event_id: EventId | None = None,
+    ) -> Event:
+        """Make an event under this name; large parts go to the object store."""
+        return make_event(
+            await self._offload(data),
+            task=task,
+            thread=thread,
+            sender=self.name,
+            cause=cause,
+            mentions=tuple([parse_agent_name(name) for name in mentions]),
+            event_id=event_id,
+        )
+
     async def say(
         self,
         data: AnyData,
@@ -55,22 +77,31 @@ class Speaker:
             UnknownAgentError: a mention is neither a participant nor registered.
             AppendError: see :meth:`EventLog.append`.
         """
-        event = make_event(
-            await self._offload(data),
-            task=task,
-            thread=thread,
-            sender=self.name,
-            cause=cause,
-            mentions=tuple([parse_agent_name(name) for name in mentions]),
-            event_id=event_id,
+        event = await self.event(
+            data, task=task, thread=thread, mentions=mentions, cause=cause, event_id=event_id
         )
         try:
             return await self.log.append(event, check)
         except NotAParticipantError as refusal:
-            # The nearest names help more than a list of participants where a name is misspelt.
-            others = [name for name in refusal.names if name != self.name]
-            await self.registry.check_known(others)
+            await self._check_known(refusal)
             raise
+
+    async def say_pair(self, first: Event, second: Event) -> tuple[Appended, Appended]:
+        """Append two events of one thread, the second never without the first.
+
+        Raises:
+            UnknownAgentError: a mention is neither a participant nor registered.
+            AppendError: see :meth:`EventLog.append_pair`.
+        """
+        try:
+            return await self.log.append_pair(first, second)
+        except NotAParticipantError as refusal:
+            await self._check_known(refusal)
+            raise
+
+    async def _check_known(self, refusal: NotAParticipantError) -> None:
+        """The nearest names help more than a list of participants where a name is misspelt."""
+        await self.registry.check_known([name for name in refusal.names if name != self.name])
 
     async def note(
         self,
@@ -83,14 +114,8 @@ class Speaker:
         event_id: EventId | None = None,
     ) -> EventId:
         """Send an observation without waiting for its acknowledgement; return its id."""
-        event = make_event(
-            await self._offload(data),
-            task=task,
-            thread=thread,
-            sender=self.name,
-            cause=cause,
-            mentions=tuple([parse_agent_name(name) for name in mentions]),
-            event_id=event_id,
+        event = await self.event(
+            data, task=task, thread=thread, mentions=mentions, cause=cause, event_id=event_id
         )
         await self.log.observe(event)
         return event.id

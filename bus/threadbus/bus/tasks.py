@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import aclosing
 from datetime import timedelta
-
-import msgspec
 
 from threadbus.bus.errors import InvalidTransitionError, TaskNotFoundError, ThreadClosedError
 from threadbus.bus.log import Appended
 from threadbus.bus.speaker import Speaker
 from threadbus.bus.state import TaskState
+from threadbus.bus.summaries import TaskSummary, summarize
 from threadbus.schemas import (
     MAIN_THREAD,
     AgentName,
@@ -34,23 +34,10 @@ from threadbus.schemas import (
     ThreadOutcome,
     as_parts,
     derive_event_id,
-    new_event_id,
     new_task_id,
     parse_agent_name,
     text_of,
 )
-
-
-class TaskSummary(msgspec.Struct, frozen=True):
-    """One super-task in a list."""
-
-    task: TaskId
-    title: str
-    status: TaskStatus
-    opened_by: AgentName
-    opened_at: int
-    closed_at: int = 0
-    summary: str = ""
 
 
 class Tasks:
@@ -252,33 +239,38 @@ class Tasks:
         Cancellation: the answer may stand without the task being closed; submit it again with the
         same *event_id*.
         """
-        answer_id = new_event_id() if event_id is None else event_id
-        closing_id = derive_event_id(answer_id, self._speaker.name, "close")
-        main = await self._speaker.log.existing_thread(task, MAIN_THREAD)
-        stands = main.control_seqs.get(closing_id)
-        if stands is None:
-            answer = await self._speaker.say(
-                AnswerSubmitted(
-                    parts=as_parts(content), sources=tuple(sources), dissent=tuple(dissent)
-                ),
-                task=task,
-                mentions=mentions,
-                cause=cause,
-                event_id=answer_id,
-            )
-            await self.close(
-                task,
-                TaskStatus.COMPLETED,
-                summary=summary,
-                answer=answer_id,
-                cause=answer_id,
-                event_id=closing_id,
-            )
-            return answer
-        async for entry in self._speaker.log.read(task, MAIN_THREAD):
-            if isinstance(entry, Recorded) and entry.event.id == answer_id:
-                return Appended(entry.seq, entry.event, duplicate=True)
-        raise TaskNotFoundError(task)
+        answer = await self._speaker.event(
+            AnswerSubmitted(
+                parts=as_parts(content), sources=tuple(sources), dissent=tuple(dissent)
+            ),
+            task=task,
+            mentions=mentions,
+            cause=cause,
+            event_id=event_id,
+        )
+        closing = await self._speaker.event(
+            TaskClosed(outcome=TaskStatus.COMPLETED, summary=summary, answer=answer.id),
+            task=task,
+            cause=answer.id,
+            event_id=derive_event_id(answer.id, self._speaker.name, "close"),
+        )
+        try:
+            submitted, closed = await self._speaker.say_pair(answer, closing)
+        except ThreadClosedError:
+            main = await self._speaker.log.thread(task, MAIN_THREAD)
+            if closing.id not in main.control_seqs:
+                raise
+            return await self._submitted(answer)
+        await self._close_threads(task, TaskStatus.COMPLETED, closed.event.id)
+        return submitted
+
+    async def _submitted(self, answer: Event) -> Appended:
+        """Return where an answer is that the task was closed with before."""
+        async with aclosing(self._speaker.log.read(answer.task, MAIN_THREAD)) as entries:
+            async for entry in entries:
+                if isinstance(entry, Recorded) and entry.event.id == answer.id:
+                    return Appended(entry.seq, entry.event, duplicate=True)
+        raise TaskNotFoundError(answer.task)
 
     async def close(
         self,
@@ -366,32 +358,13 @@ class Tasks:
         async for recorded in self._speaker.log.openings(prefix):
             mains.setdefault(recorded.event.task, []).append(recorded)
         newest = sorted(mains, key=lambda task: mains[task][0].seq, reverse=True)[:limit]
-        return [
-            summary for task in newest if (summary := _summarize(task, mains[task])) is not None
-        ]
-
-
-def _summarize(task: TaskId, controls: Sequence[Recorded]) -> TaskSummary | None:
-    state = TaskState(task=task)
-    for recorded in controls:
-        state.apply(recorded)
-    if state.opened_by is None:
-        return None
-    return TaskSummary(
-        task,
-        state.title,
-        state.status,
-        state.opened_by,
-        state.opened_at,
-        state.closed_at,
-        state.summary,
-    )
-
-
-def _same(stored: Event, own: Event) -> bool:
-    return stored.sender == own.sender and stored.data == own.data
+        return [summary for task in newest if (summary := summarize(task, mains[task])) is not None]
 
 
 def _title(parts: Parts) -> str:
     first = text_of(parts).strip().split("\n", 1)[0].rstrip()
     return first if len(first) <= 120 else f"{first[:119]}…"
+
+
+def _same(stored: Event, own: Event) -> bool:
+    return stored.sender == own.sender and stored.data == own.data

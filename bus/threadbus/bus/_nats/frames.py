@@ -192,17 +192,20 @@ def header_block(msg_id: str, guard: Guard | None, more: Mapping[str, str]) -> b
         BadHeaderError: a value would start a line of its own.
     """
     lines = f"NATS/1.0\r\nNats-Msg-Id: {msg_id}\r\n"
+    count = 3 + len(more)
     if guard is not None:
         lines += (
             f"Nats-Expected-Last-Subject-Sequence: {guard.last_seq}\r\n"
             f"Nats-Expected-Last-Subject-Sequence-Subject: {guard.subject}\r\n"
         )
+        count += 2
+        if guard.behind:
+            lines += f"Nats-Expected-Last-Msg-Id: {guard.behind}\r\n"
+            count += 1
     for name, value in more.items():
         lines += f"{name}: {value}\r\n"
     block = f"{lines}\r\n".encode()
-    if block.count(b"\n") != 3 + len(more) + 2 * (guard is not None) or block.count(b"\r") != (
-        block.count(b"\n")
-    ):
+    if block.count(b"\n") != count or block.count(b"\r") != count:
         raise BadHeaderError
     return block
 

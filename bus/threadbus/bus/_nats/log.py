@@ -47,6 +47,7 @@ from threadbus.bus.ports import (
 _RESEND_AFTER_S: Final = 2.0
 _SWEEP_S: Final = 0.25
 _GUARD_CODES: Final = frozenset({10071, 10164})
+_NOT_BEHIND_CODE: Final = 10070
 _FULL_CODES: Final = frozenset({10023, 10047, 10077, 10122, 10028})
 _RETRY_CODES: Final = frozenset({10008, 10009, 10012})
 
@@ -313,6 +314,8 @@ def _append_error(problem: ApiError, *, resent: bool) -> Exception:
     if problem.err_code in _GUARD_CODES:
         digits = "".join(c for c in problem.description if c.isdigit())
         return GuardFailedError(int(digits or 0), resent=resent)
+    if problem.err_code == _NOT_BEHIND_CODE:
+        return GuardFailedError(0, resent=resent)
     if problem.err_code in _FULL_CODES:
         return StorageFullError(problem.description)
     return RefusedError(problem.err_code, problem.description)

@@ -73,6 +73,7 @@ class LogStore:
         self._messages: list[StoredMessage] = []
         self._tasks: dict[str, _Task] = {}
         self._ids: dict[str, int] = {}
+        self._last_id = ""
         self._tails: dict[object, tuple[str, MessageHandler]] = {}
         self._faults: list[_Fault] = []
 
@@ -113,6 +114,8 @@ class LogStore:
             last = self._last_seq(guard.subject)
             if last != guard.last_seq:
                 raise GuardFailedError(last)
+            if guard.behind and guard.behind != self._last_id:
+                raise GuardFailedError(0)
         seq = len(self._messages) + 1
         message = StoredMessage(seq, subject, body, self._clock.now())
         self._messages.append(message)
@@ -120,6 +123,7 @@ class LogStore:
         task.messages.append(message)
         task.last[subject] = seq
         self._ids[msg_id] = seq
+        self._last_id = msg_id
         self._clock.after(DEDUP_WINDOW, lambda: self._forget(msg_id))
         self._on_stored(message)
         for pattern, handler in list(self._tails.values()):
@@ -246,6 +250,8 @@ def _wire_size(body: bytes, msg_id: str, guard: Guard | None, headers: Mapping[s
     if guard is not None:
         block["Nats-Expected-Last-Subject-Sequence"] = str(guard.last_seq)
         block["Nats-Expected-Last-Subject-Sequence-Subject"] = guard.subject
+        if guard.behind:
+            block["Nats-Expected-Last-Msg-Id"] = guard.behind
     return len(body) + 12 + sum(len(key) + len(value) + 4 for key, value in block.items())
 
 
