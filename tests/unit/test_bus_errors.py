@@ -29,6 +29,7 @@ from threadbus.bus import (
     PayloadTooLargeError,
     PermissionDeniedError,
     ReadError,
+    ReadTimeoutError,
     RegistryError,
     ServerTooOldError,
     StorageFullError,
@@ -63,6 +64,7 @@ CASES: list[tuple[BusError, list[str]]] = [
     (PermissionDeniedError("publishing", "bus.t"), ["publishing", "bus.t", "its own name"]),
     (AppendTimeoutError("e1", 30.0), ["e1", "30 s", "append the same event again"]),
     (ReadError("stream BUS", "no answer"), ["stream BUS", "no answer"]),
+    (ReadTimeoutError("stream BUS", "no responders"), ["stream BUS", "no responders"]),
     (WaitTimeoutError("the answer", 1.5), ["the answer", "1.5 s", "wait again"]),
     (TaskFailedError("t1", "failed", "why"), ["t1", "failed", "why", "`busreplay t1`"]),
     (TaskFailedError("t1", "cancelled", ""), ["ended cancelled; `busreplay"]),
@@ -111,6 +113,8 @@ def test_errors_are_caught_by_what_a_caller_can_do() -> None:
     assert issubclass(UnknownAgentError, AppendError)
     assert issubclass(AppendTimeoutError, TimeoutError)
     assert issubclass(WaitTimeoutError, TimeoutError)
+    assert issubclass(ReadTimeoutError, TimeoutError)
+    assert issubclass(ReadTimeoutError, ReadError)
     assert issubclass(PayloadTooLargeError, ValueError)
     assert issubclass(ArtifactTooLargeError, ValueError)
     assert issubclass(NoServerError, ConnectError)
