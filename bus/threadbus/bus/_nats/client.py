@@ -192,6 +192,14 @@ class DirectClient(Client):
         finally:
             self.stop_listening(sub)
 
+    async def close(self) -> None:
+        """Close the connection; what a broken one still had to send is dropped."""
+        writer: asyncio.StreamWriter | None = getattr(self._transport, "_io_writer", None)
+        if writer is not None and writer.transport.is_closing():
+            self._pending = []
+            self._pending_data_size = 0
+        await super().close()
+
     # messages out
 
     def post(
@@ -272,6 +280,10 @@ class DirectClient(Client):
         if not self._pending or not self.is_connected or self._flush_queue is None:
             return
         writer: asyncio.StreamWriter | None = getattr(self._transport, "_io_writer", None)
+        if writer is not None and writer.transport.is_closing():
+            # It is kept for the next connection. Python 3.12 raises TypeError where lines are
+            # written to what is closed, and nats-py's flusher would end of it.
+            return
         if writer is not None and writer.transport.get_write_buffer_size() < _SOCKET_BEHIND_BYTES:
             writer.writelines(self._pending)
             self._pending = []
