@@ -25,7 +25,7 @@ async def measure(options: Options) -> Sequence[Figure]:
     theirs: list[tuple[float, float]] = []
     async with (
         private_server() as url,
-        running("bus", url) as bus,
+        running("agent", url) as bus,
         running("pulling", url) as plain,
     ):
         await asyncio.sleep(_SETTLE_S)

@@ -2,7 +2,8 @@
 
     python -m benchmarks.processes plain URL      answers from a durable push consumer of nats-py
     python -m benchmarks.processes pulling URL    waits at a durable pull consumer of nats-py
-    python -m benchmarks.processes bus URL        answers from its inbox on the bus
+    python -m benchmarks.processes inbox URL      answers from its inbox on the bus
+    python -m benchmarks.processes agent URL      answers from a handler, as an agent of threadbus
 
 Each says ``ready`` when it can be asked and ends when its standard input does, so that it cannot
 outlive whoever started it.
@@ -20,13 +21,16 @@ from typing import Any, Final, TypeAlias
 import nats
 from nats.aio.msg import Msg
 
-from threadbus.bus import connect, new_instance
-from threadbus.schemas import AgentCard, TaskOpened, text_of
+from threadbus.agents import Agent, Mention, serve
+from threadbus.bus import BusSettings, connect, new_instance
+from threadbus.schemas import AgentCard, TaskOpened, derive_event_id
 
-AGENT: Final = "web"
+INBOX_AGENT: Final = "inbox-agent"
+RUNNER_AGENT: Final = "runner-agent"
 PLAIN_ASK: Final = "plain.ask"
 PLAIN_ANSWER: Final = "plain.answer"
 _PATIENCE_S: Final = 30.0
+_ANSWER: Final = "The report is right: row 17 of the ledger is counted twice."
 
 Program: TypeAlias = Callable[[str, Callable[[], None]], Coroutine[Any, Any, None]]
 
@@ -37,7 +41,7 @@ async def plain(url: str, ready: Callable[[], None]) -> None:
     js = client.jetstream()
 
     async def on_ask(message: Msg) -> None:
-        await js.publish(PLAIN_ANSWER, b"answer to " + message.data)
+        await js.publish(PLAIN_ANSWER, _ANSWER.encode())
         await message.ack()
 
     await js.subscribe(PLAIN_ASK, durable="answering", cb=on_ask, manual_ack=True)  # pyright: ignore[reportUnknownMemberType]
@@ -58,22 +62,41 @@ async def pulling(url: str, ready: Callable[[], None]) -> None:
                 await message.ack()
 
 
-async def bus(url: str, ready: Callable[[], None]) -> None:
+async def inbox(url: str, ready: Callable[[], None]) -> None:
     """Answer each mention in its thread, and each super-task by its answer; acknowledge last."""
-    async with connect(url, name=AGENT) as agent, agent.inbox() as inbox:
-        await agent.registry.register(AgentCard(name=AGENT), holder=new_instance())
+    async with connect(url, name=INBOX_AGENT) as bus, bus.inbox() as mentions:
+        await bus.registry.register(AgentCard(name=INBOX_AGENT), holder=new_instance())
         ready()
-        async for delivery in inbox:
+        async for delivery in mentions:
             event = delivery.event
+            # The id of a reply is derived, so that a redelivery cannot make a second one.
+            reply_id = derive_event_id(event.id, bus.name, "reply")
             if isinstance(event.data, TaskOpened):
-                text = f"answer to {text_of(event.data.parts)}"
-                await agent.tasks.submit_answer(event.task, text, cause=event.id)
+                await bus.tasks.submit_answer(
+                    event.task, _ANSWER, cause=event.id, event_id=reply_id
+                )
             else:
-                await agent.send(event.task, event.thread, "answer", cause=event.id)
+                await bus.send(event.task, event.thread, _ANSWER, cause=event.id, event_id=reply_id)
             await delivery.ack()
 
 
-PROGRAMS: Final[dict[str, Program]] = {"plain": plain, "pulling": pulling, "bus": bus}
+async def agent(url: str, ready: Callable[[], None]) -> None:
+    """Be an agent as a user writes one: a handler, run with everything that is around it."""
+    answering = Agent(RUNNER_AGENT)
+
+    @answering.on_mention
+    async def handle(_mention: Mention) -> str:  # pyright: ignore[reportUnusedFunction]
+        return _ANSWER
+
+    await serve(answering, BusSettings(url=url), on_ready=lambda _runner: ready())
+
+
+PROGRAMS: Final[dict[str, Program]] = {
+    "plain": plain,
+    "pulling": pulling,
+    "inbox": inbox,
+    "agent": agent,
+}
 
 
 @asynccontextmanager

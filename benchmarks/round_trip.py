@@ -2,8 +2,9 @@
 
 The plain side: publish with acknowledgement, a durable push consumer with explicit acknowledgement
 in another process, which publishes its answer with acknowledgement, which a second durable push
-consumer brings back. Ours: a message that mentions the agent, the agent's inbox, its reply in the
-thread, acknowledged last. And a whole super-task: opened with a question, ended by an answer.
+consumer brings back. Ours: a message that mentions the agent, its reply in the thread, acknowledged
+last; once from a loop over the inbox and once from an agent with all that a runner adds (order,
+leases, presence, the record of each turn). And a whole super-task, from its question to its answer.
 """
 
 from __future__ import annotations
@@ -13,51 +14,66 @@ import statistics
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Final
+from typing import Final, TypeAlias
 
 import nats
 from nats.aio.msg import Msg
 
 from benchmarks.figures import Figure, Target, say
 from benchmarks.options import Options, main
-from benchmarks.processes import AGENT, PLAIN_ANSWER, PLAIN_ASK, running
+from benchmarks.processes import INBOX_AGENT, PLAIN_ANSWER, PLAIN_ASK, RUNNER_AGENT, running
 from benchmarks.server import private_server
-from threadbus.bus import connect
+from threadbus.bus import Bus, connect
+
+Ask: TypeAlias = Callable[[], Awaitable[object]]
 
 _QUESTION: Final = "Which of the two numbers is right, the ledger's or the report's?"
 _PER_ROUND: Final = 400
+_TURNS: Final = 8
 _WARM_UP: Final = 50
 _TARGET: Final = Target(1.35)
 _LIMIT_S: Final = 20.0
+_WHAT: Final = (
+    ("inbox", "message to an inbox and its reply", _TARGET),
+    ("agent", "message to an agent and its reply", _TARGET),
+    ("inbox task", "super-task answered from an inbox", None),
+    ("agent task", "super-task answered by an agent", None),
+)
 
 
 async def measure(options: Options) -> Sequence[Figure]:
     """Return the time of a round trip at the median and at the 99th percentile."""
     async with AsyncExitStack() as stack:
         url = await stack.enter_async_context(private_server())
-        say("round trip, starting both sides")
-        sides = {
-            "plain": await stack.enter_async_context(_plain(url)),
-            "message": await stack.enter_async_context(_message(url)),
-            "task": await stack.enter_async_context(_task(url)),
-        }
+        say("round trip, starting every side")
+        sides: dict[str, Ask] = {"plain": await stack.enter_async_context(_plain(url))}
+        for program, agent in (("inbox", INBOX_AGENT), ("agent", RUNNER_AGENT)):
+            await stack.enter_async_context(running(program, url))
+            bus = await stack.enter_async_context(connect(url, name=f"asks-{program}"))
+            sides[program] = await _message(bus, agent)
+            sides[f"{program} task"] = _task(bus, agent)
         for side in sides.values():
             await _times(side, _WARM_UP)
         taken: dict[str, list[list[float]]] = {name: [] for name in sides}
-        count = options.count(_PER_ROUND)
         for turn in range(options.rounds):
             say(f"round trip, round {turn + 1} of {options.rounds}")
-            order = list(sides) if turn % 2 == 0 else list(reversed(sides))
-            for name in order:
-                taken[name].append(await _times(sides[name], count))
+            for name, times in (await _round(sides, options.count(_PER_ROUND))).items():
+                taken[name].append(times)
     return [
         figure
-        for name, what, target in (
-            ("message", "message to an agent and its reply", _TARGET),
-            ("task", "super-task asked and answered", None),
-        )
+        for name, what, target in _WHAT
         for figure in _figures(what, taken[name], taken["plain"], target)
     ]
+
+
+async def _round(sides: dict[str, Ask], count: int) -> dict[str, list[float]]:
+    """Ask each side *count* times, a few at a time in turn: what disturbs one disturbs all."""
+    times: dict[str, list[float]] = {name: [] for name in sides}
+    names = list(sides)
+    for turn in range(_TURNS):
+        for name in names if turn % 2 == 0 else reversed(names):
+            times[name] += await _times(sides[name], max(1, count // _TURNS))
+    return times
 
 
 def _figures(
@@ -80,22 +96,22 @@ def _at(share: float, rounds: Sequence[Sequence[float]]) -> list[float]:
     ]
 
 
-async def _times(act: Callable[[], Awaitable[None]], count: int) -> list[float]:
+async def _times(ask: Ask, count: int) -> list[float]:
     """Return the microseconds of each of *count* round trips, one after the other."""
     times: list[float] = []
     async with asyncio.timeout(_LIMIT_S + count / 20):
         for _ in range(count):
             started = time.perf_counter()
-            await act()
+            await ask()
             times.append((time.perf_counter() - started) * 1e6)
     return times
 
 
 @asynccontextmanager
-async def _plain(url: str) -> AsyncGenerator[Callable[[], Awaitable[None]]]:
-    client = await nats.connect(url)
+async def _plain(url: str) -> AsyncGenerator[Ask]:
+    client = await nats.connect(url)  # pyright: ignore[reportUnknownMemberType]
     try:
-        js = client.jetstream()
+        js = client.jetstream()  # pyright: ignore[reportUnknownMemberType]
         await js.add_stream(name="PLAIN", subjects=["plain.>"])  # pyright: ignore[reportUnknownMemberType]
         answers: asyncio.Queue[bytes] = asyncio.Queue()
 
@@ -115,28 +131,22 @@ async def _plain(url: str) -> AsyncGenerator[Callable[[], Awaitable[None]]]:
         await client.close()
 
 
-@asynccontextmanager
-async def _message(url: str) -> AsyncGenerator[Callable[[], Awaitable[None]]]:
-    async with connect(url, name="user") as bus, running("bus", url):
-        opened = await bus.tasks.open("Talk", to=[], participants=[AGENT])
-        task = opened.event.task
-        thread = (await bus.threads.open(task, "Talk", participants=[AGENT])).event.thread
+async def _message(bus: Bus, agent: str) -> Ask:
+    opened = await bus.tasks.open("Talk", to=[], participants=[agent])
+    task = opened.event.task
+    thread = (await bus.threads.open(task, "Talk", participants=[agent])).event.thread
 
-        async def ask() -> None:
-            await bus.request(task, thread, _QUESTION, to=AGENT)
+    async def ask() -> None:
+        await bus.request(task, thread, _QUESTION, to=agent)
 
-        yield ask
+    return ask
 
 
-@asynccontextmanager
-async def _task(url: str) -> AsyncGenerator[Callable[[], Awaitable[None]]]:
-    # The agent of the other side answers super-tasks as well.
-    async with connect(url, name="user") as bus:
+def _task(bus: Bus, agent: str) -> Ask:
+    async def ask() -> None:
+        await bus.ask(_QUESTION, to=[agent])
 
-        async def ask() -> None:
-            await bus.ask(_QUESTION, to=[AGENT])
-
-        yield ask
+    return ask
 
 
 if __name__ == "__main__":

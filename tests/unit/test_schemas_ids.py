@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Callable
@@ -56,9 +59,11 @@ VECTORS: list[Vector] = json.loads((GOLDEN / "derived_ids.json").read_text(encod
 
 def test_uuid7_is_laid_out_as_the_rfc_says() -> None:
     """The example of RFC 9562 appendix A.6 comes out of its time and random bits."""
-    rand = 0xCC3 << 62 | 0x18C4DC0C0C07398F
+    rand = f"cc3{0x18C4DC0C0C07398F << 2:016x}"
 
-    assert lay_out_uuid7(0x017F22E279B0, rand) == "017f22e279b07cc398c4dc0c0c07398f"
+    assert lay_out_uuid7("017f22e279b0", rand) == "017f22e279b07cc398c4dc0c0c07398f"
+    assert lay_out_uuid7("017f22e279b0", "f" * 20) == "017f22e279b07fffbfffffffffffffff"
+    assert lay_out_uuid7("000000000000", "0" * 20) == "00000000000070008000000000000000"
 
 
 @pytest.mark.parametrize("make", [new_task_id, new_event_id])
@@ -72,6 +77,23 @@ def test_a_new_id_is_a_uuid7_of_now(make: Callable[[], str]) -> None:
     assert (parsed.version, parsed.variant) == (7, uuid.RFC_4122)
     assert before <= event_time_ms(EventId(made)) <= after
     assert made == parsed.hex
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
+def test_a_forked_process_makes_ids_of_its_own() -> None:
+    """What a process would use for its next ids is not used again by its child."""
+    program = (
+        "import os, sys\n"
+        "from threadbus.schemas import new_event_id\n"
+        "new_event_id()\n"
+        "child = os.fork()\n"
+        "print('\\n'.join(new_event_id()[12:] for _ in range(100)))\n"
+        "sys.stdout.flush()\n"
+        "os._exit(0) if child == 0 else os.waitpid(child, 0)\n"
+    )
+    made = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+
+    assert len(set(made.stdout.split())) == 200
 
 
 def test_new_ids_differ() -> None:

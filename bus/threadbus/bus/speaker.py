@@ -50,8 +50,12 @@ class Speaker:
         event_id: EventId | None = None,
     ) -> Event:
         """Make an event under this name; large parts go to the object store."""
+        name = _content_field(data)
+        content: Part | Parts = getattr(data, name, ())
+        if not self.artifacts.fit(content if isinstance(content, tuple) else (content,)):
+            data = await self._offload(data, name, content)
         return make_event(
-            await self._offload(data),
+            data,
             task=task,
             thread=thread,
             sender=self.name,
@@ -120,15 +124,12 @@ class Speaker:
         await self.log.observe(event)
         return event.id
 
-    async def _offload(self, data: AnyData) -> AnyData:
-        name = _content_field(data)
-        content: Part | Parts = getattr(data, name, ())
-        if not isinstance(content, tuple):
+    async def _offload(self, data: AnyData, name: str, content: Part | Parts) -> AnyData:
+        if isinstance(content, tuple):
+            kept: Part | Parts = await self.artifacts.offload(content)
+        else:
             (kept,) = await self.artifacts.offload((content,))
-            return msgspec.structs.replace(data, **{name: kept})
-        if self.artifacts.fit(content):
-            return data
-        return msgspec.structs.replace(data, **{name: await self.artifacts.offload(content)})
+        return msgspec.structs.replace(data, **{name: kept})
 
 
 def _content_field(data: AnyData) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import bisect
+import re
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Mapping
@@ -35,6 +36,9 @@ _RETRY_S: Final = 0.2
 _MAX_ACK_PENDING: Final = 10_000
 _NOT_FOUND: Final = 10014
 _NO_MESSAGE: Final = 10037
+# The server puts it behind the headers of the publisher, who might have sent one as well.
+_SOURCE_START: Final = b"\r\nNats-Stream-Source: "
+_SOURCE: Final = re.compile(_SOURCE_START + rb"[^ ]* (\d+) [^ ]* [^ ]* ([^ \r]*)")
 _log = structlog.get_logger("threadbus.bus")
 
 
@@ -46,10 +50,8 @@ class NatsInboxMessage:
         "_client",
         "_settled",
         "body",
-        "deliveries",
         "holder",
         "seq",
-        "stored_at",
         "subject",
     )
 
@@ -59,14 +61,23 @@ class NatsInboxMessage:
         self._ack = ack.decode()
         self._settled = False
         self.body = body
-        # $JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<time>.<pending>
-        tokens = ack.split(b".")
-        self.deliveries = int(tokens[-5])
-        self.stored_at = int(tokens[-2])
         # Where it came from: "BUS <seq> <filters> <destinations> <subject> <…>".
-        source = (header(raw, b"Nats-Stream-Source") or b"").decode("utf-8", "replace").split(" ")
-        self.seq = int(source[1]) if len(source) > 1 else 0
-        self.subject = source[4] if len(source) > 4 else ""
+        source = _SOURCE.match(raw, raw.rfind(_SOURCE_START))
+        seq, subject = (b"0", b"") if source is None else source.groups()
+        self.seq = int(seq)
+        self.subject = subject.decode("utf-8", "replace")
+
+    # $JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<time>.<pending>
+
+    @property
+    def deliveries(self) -> int:
+        """How often it was delivered since the consumer was made, from 1."""
+        return int(self._ack.split(".")[-5])
+
+    @property
+    def stored_at(self) -> int:
+        """Nanoseconds since the epoch when it was put into the inbox."""
+        return int(self._ack.split(".")[-2])
 
     async def ack(self) -> None:
         """Say that it was handled."""
