@@ -27,6 +27,7 @@ from threadbus.bus.outcomes import (
     is_aside,
     may_settle,
     result_of,
+    usual_reply_id,
     spoken,
     votes_on,
 )
@@ -193,6 +194,7 @@ class Waits:
         what = f"the reply of {agent}"
         aside: Event | None = None
         ends = {MAIN_THREAD, thread}
+        usual = usual_reply_id(message, agent)
         async with Deadline(what, timeout):
             async for recorded in self._counting(entries, task, ends, after, known_open=known_open):
                 event = recorded.event
@@ -204,7 +206,7 @@ class Waits:
                 if isinstance(event.data, HandlingEnded):
                     return spoken(aside, agent)
                 if event.data.TYPE in _REPLIES:
-                    if not is_aside(event):
+                    if event.id == usual or not is_aside(event):
                         return event
                     # A question to a third agent, or a word on the way: the reply may follow.
                     aside = aside if event.mentions else event
