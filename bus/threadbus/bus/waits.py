@@ -27,8 +27,8 @@ from threadbus.bus.outcomes import (
     is_aside,
     may_settle,
     result_of,
-    usual_reply_id,
     spoken,
+    usual_reply_id,
     votes_on,
 )
 from threadbus.schemas import (
