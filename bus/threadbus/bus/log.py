@@ -181,11 +181,16 @@ class EventLog(LogReader):
         It is sent again until it is acknowledged; what fails in the end is logged. Leaving the
         bus waits for it.
         """
-        future = await self._send(event, None)
+        future = await self._send(event, None, at_once=False)
         future.add_done_callback(_report_lost)
 
     def _send(
-        self, event: Event, guard: Guard | None, body: bytes | None = None
+        self,
+        event: Event,
+        guard: Guard | None,
+        body: bytes | None = None,
+        *,
+        at_once: bool = True,
     ) -> Awaitable[asyncio.Future[Position]]:
         return self._backend.log.append(
             event.subject,
@@ -194,6 +199,7 @@ class EventLog(LogReader):
             guard=guard,
             headers={"traceparent": f"00-{event.task}-{event.id[16:]}-01"},
             timeout=self._timeout,
+            at_once=at_once,
         )
 
     async def _find(self, event: Event, after: int) -> int | None:

@@ -127,10 +127,12 @@ class LogPort(Protocol):
         guard: Guard | None,
         headers: Mapping[str, str],
         timeout: timedelta,
+        at_once: bool = True,
     ) -> asyncio.Future[Position]:
         """Send a message and return a future of where it landed; waits only for room.
 
         The future ends with GuardFailedError, or with an AppendError, in any case by *timeout*.
+        Where nobody waits for it, not *at_once*, it may go together with what is sent next.
         """
         ...
 

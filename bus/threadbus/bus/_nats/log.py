@@ -163,6 +163,7 @@ class NatsLog:
         guard: Guard | None,
         headers: Mapping[str, str],
         timeout: timedelta,
+        at_once: bool = True,
     ) -> asyncio.Future[Position]:
         """Send a message and return a future of where it landed (see :class:`LogPort`)."""
         if self._closed:
@@ -180,17 +181,21 @@ class NatsLog:
         now = time.monotonic()
         row = _Row(subject, body, head, future, msg_id, timeout, now, now + _RESEND_AFTER_S)
         self._rows[key] = row
-        self._send(key, row)
+        self._send(key, row, at_once=at_once)
         if self._client.is_behind:
             await self._client.wait_for_socket()
         return future
 
-    def _send(self, key: bytes, row: _Row) -> None:
+    def _send(self, key: bytes, row: _Row, *, at_once: bool = True) -> None:
         row.sends += 1
         # While reconnecting the client may refuse: the row stays and is sent again later.
         with contextlib.suppress(NatsError):
             self._client.post(
-                row.subject, row.body, reply=self._reply + key.decode(), head=row.head
+                row.subject,
+                row.body,
+                reply=self._reply + key.decode(),
+                head=row.head,
+                at_once=at_once,
             )
 
     async def _wait_for_room(self) -> None:

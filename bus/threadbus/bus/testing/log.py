@@ -195,6 +195,7 @@ class MemoryLog:
         guard: Guard | None,
         headers: Mapping[str, str],
         timeout: timedelta,
+        at_once: bool = True,
     ) -> asyncio.Future[Position]:
         """Send a message and return a future of where it landed (see :class:`LogPort`)."""
         size = _wire_size(body, msg_id, guard, headers)
