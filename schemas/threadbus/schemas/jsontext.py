@@ -43,7 +43,7 @@ def check_json(body: bytes, max_bytes: int = MAX_EVENT_BYTES, what: str = "event
         depth = _depth(body)
         if depth > MAX_JSON_DEPTH:
             raise _too_deep(depth, what)
-    if b"\\u0000" in body and _NUL.search(body):
+    if b"\\" in body and b"\\u0000" in body and _NUL.search(body):
         where, position = _find_nul(body, what)
         raise InvalidTextError(where, 0, position)
     if not body.isascii():

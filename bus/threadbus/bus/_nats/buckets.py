@@ -119,12 +119,12 @@ class NatsBucket:
                 "next_by_subj": self._prefix + pattern,
             }
             frames = await direct_get(self._client, self._stream, request)
-            for frame in frames:
-                message = stored_message(frame.body, frame.raw)
+            for body, raw in frames:
+                message = stored_message(body, raw)
                 if message is not None:
                     after = message.seq
                     # A key that was set meanwhile comes again later, and that counts.
-                    value = None if _is_gone(frame.raw) else message.body
+                    value = None if _is_gone(raw) else body
                     found[message.subject.removeprefix(self._prefix)] = (value, message.seq)
             if len(frames) < _BATCH:
                 return found
@@ -219,7 +219,7 @@ class NatsObjects:
             self._client, self._stream, {"multi_last": [_meta_subject(name)], "batch": 1}
         )
         try:
-            info = msgspec.json.decode(frames[0].body, type=_ObjectInfo) if frames else None
+            info = msgspec.json.decode(frames[0][0], type=_ObjectInfo) if frames else None
         except msgspec.DecodeError:
             # Written by somebody else: put again, it is as if it was not there.
             return None

@@ -11,7 +11,7 @@ import re
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Final, NamedTuple
+from typing import Final, TypeAlias
 
 import msgspec
 from nats.errors import Error as NatsError
@@ -36,12 +36,8 @@ _PLACE: Final = re.compile(
 _PLACE_START: Final = b"\r\nNats-Subject: "
 
 
-class DirectFrame(NamedTuple):
-    """One message of an answer, as it came."""
-
-    body: bytes
-    raw: bytes
-    """Its header block."""
+DirectFrame: TypeAlias = tuple[bytes, bytes]
+"""One message of an answer as it came: its body and its header block."""
 
 
 async def read_batches(
@@ -174,7 +170,7 @@ class _Fetch:
     def _on_frame(self, _subject: bytes, _reply: bytes, body: bytes, raw: bytes) -> None:
         # The server makes the first line of what it has stored anew, whatever was sent there.
         if not raw.startswith(b"NATS/1.0 "):
-            self._frames.append(DirectFrame(body, raw))
+            self._frames.append((body, raw))
             self._count += 1
         elif (code := status(raw)) == 204:
             self.has_ended = True
