@@ -83,6 +83,6 @@ def _place_of(word: str) -> Callable[..., str]:
 
 
 if PLACE:
-    _around(EventLog, "append", _place_of("before"), _place_of("after"))
-    _around(EventLog, "observe", _place_of("before"), _place_of("after"))
+    # Where each event is handed to the connection: an answer and its close go out together.
+    _around(EventLog, "_send", _place_of("before"), _place_of("after"))
     _around(Delivery, "ack", lambda *_: "before-ack", lambda *_: "after-ack")
