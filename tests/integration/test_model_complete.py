@@ -241,7 +241,7 @@ async def test_a_budget_is_charged_and_then_refuses() -> None:
 
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_a_server_without_usage_is_charged_an_estimate(streamed: bool) -> None:
-    """Otherwise its budget would never end; the record keeps to what was reported: nothing."""
+    """Otherwise its budget would never end; the record says that it is one."""
     toml = '[[play]]\ntext = "12345678"\nusage = false'
     budget = TokenBudget(limit=100)
     records: list[ModelCalled] = []
