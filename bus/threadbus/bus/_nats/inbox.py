@@ -32,6 +32,7 @@ _EXPIRES_S: Final = 30.0
 _HEARTBEAT_S: Final = 5.0
 _CREATE_S: Final = 3.0
 _ATTACH_S: Final = 15.0
+_FAILURES: Final = 2
 _RETRY_S: Final = 0.2
 _MAX_ACK_PENDING: Final = 10_000
 _NOT_FOUND: Final = 10014
@@ -125,6 +126,7 @@ class NatsInboxPull:
         self._heard_at = 0.0
         self._gone = False
         self._closed = False
+        self._failures = 0
 
     @property
     def consumer(self) -> str:
@@ -214,10 +216,22 @@ class NatsInboxPull:
 
     async def _recreate(self) -> None:
         try:
+            if self._failures >= _FAILURES:
+                # In a cluster the copies of a consumer may be left without a majority when one
+                # server after another dies. A new one is made of what the work queue still has.
+                self._failures = 0
+                await api(
+                    self._client,
+                    f"CONSUMER.DELETE.{self._stream}.{self.consumer}",
+                    timeout_s=_CREATE_S,
+                )
             await self.create()
         except (NatsError, TimeoutError, ReadError) as error:
+            self._failures += 1
             _log.warning("inbox not there yet", agent=self._agent, reason=str(error) or "no answer")
             await asyncio.sleep(_RETRY_S)
+        else:
+            self._failures = 0
 
     def on_frame(self, _subject: bytes, reply: bytes, body: bytes, raw: bytes) -> None:
         """Take in what the consumer sends."""
