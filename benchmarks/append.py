@@ -29,9 +29,9 @@ _DEPTHS: Final = ((1, 2_000), (64, 12_000), (256, 12_000))
 async def measure(options: Options) -> Sequence[Figure]:
     """Return the throughput at each depth, without a mention and with one."""
     async with private_server() as url, connect(url, name="user") as bus:
-        plain = await nats.connect(url)
+        plain = await nats.connect(url)  # pyright: ignore[reportUnknownMemberType]
         try:
-            return await _measure(options, bus, plain.jetstream())
+            return await _measure(options, bus, plain.jetstream())  # pyright: ignore[reportUnknownMemberType]
         finally:
             await plain.close()
 

@@ -37,8 +37,8 @@ Program: TypeAlias = Callable[[str, Callable[[], None]], Coroutine[Any, Any, Non
 
 async def plain(url: str, ready: Callable[[], None]) -> None:
     """Publish an event for each that is delivered, and acknowledge it last."""
-    client = await nats.connect(url)
-    js = client.jetstream()
+    client = await nats.connect(url)  # pyright: ignore[reportUnknownMemberType]
+    js = client.jetstream()  # pyright: ignore[reportUnknownMemberType]
 
     async def on_ask(message: Msg) -> None:
         await js.publish(PLAIN_ANSWER, _ANSWER.encode())
@@ -51,8 +51,8 @@ async def plain(url: str, ready: Callable[[], None]) -> None:
 
 async def pulling(url: str, ready: Callable[[], None]) -> None:
     """Ask for the next message again and again, as its documentation shows it."""
-    client = await nats.connect(url)
-    js = client.jetstream()
+    client = await nats.connect(url)  # pyright: ignore[reportUnknownMemberType]
+    js = client.jetstream()  # pyright: ignore[reportUnknownMemberType]
     await js.add_stream(name="PULLED", subjects=["pulled.>"])  # pyright: ignore[reportUnknownMemberType]
     subscription = await js.pull_subscribe("pulled.>", durable="pulling")
     ready()

@@ -48,7 +48,7 @@ async def measure(options: Options) -> Sequence[Figure]:
     """Return the throughput on a large super-task and the time for a small one."""
     async with private_server() as url, connect(url, name="user") as bus:
         large, small = await _fill(bus, options)
-        plain = await nats.connect(url)
+        plain = await nats.connect(url)  # pyright: ignore[reportUnknownMemberType]
         try:
             return await _measure(options, bus, plain, large, small)
         finally:

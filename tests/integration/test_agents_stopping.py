@@ -121,6 +121,7 @@ async def test_a_blocked_event_loop_handles_once_what_comes_again(
         await bus.send(task, MAIN_THREAD, "next", mentions=["frozen"])
         await find(bus, task, HandlingEnded, count=2)
         reply = await bus.request(task, MAIN_THREAD, "last", to="frozen", timeout=WAIT)
+        await find(bus, task, HandlingEnded, count=3)
         log = await log_of(bus, task)
 
     assert text(reply) == "thawed"
