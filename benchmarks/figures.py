@@ -13,6 +13,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+AIM: Final = "what is aimed at"
+"""What a figure is compared with that has no other side."""
+
 MARKERS: Final = ("<!-- figures: python -m benchmarks --write FILE -->", "<!-- end of figures -->")
 
 
