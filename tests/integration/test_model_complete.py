@@ -256,7 +256,8 @@ async def test_a_server_without_usage_is_charged_an_estimate(streamed: bool) -> 
         )
 
     assert completion.usage == Usage(reported=False)
-    assert records[0].input_tokens == records[0].output_tokens == 0
+    assert records[0].estimated
+    assert (records[0].input_tokens, records[0].output_tokens) == (5, 2)
     assert budget.used == 7
 
 

@@ -60,6 +60,8 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
 # How the last line of a traceback shows a limit that code met as an exception.
 _TRACES: Final = (
     (Ended.MEMORY, re.compile(r"([\w.]+\.)?_?(Array)?MemoryError\b")),
+    # Python 3.13, where not even the traceback finds the memory to be printed.
+    (Ended.MEMORY, re.compile(r"lost sys\.stderr$")),
     (Ended.FILE_SIZE, re.compile(r"OSError: \[Errno 27\]")),
     (
         Ended.PROCESSES,
