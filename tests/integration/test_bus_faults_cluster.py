@@ -84,6 +84,7 @@ async def one_more(answered: Sequence[str]) -> None:
     await eventually(lambda: len(answered) > before, "questions are answered", 90)
 
 
+@pytest.mark.cluster
 @pytest.mark.timeout(420)
 async def test_nothing_is_lost_when_a_leader_is_killed(tmp_path: Path) -> None:
     """Appends are stored once, a follower has no gap, and questions are answered meanwhile."""
