@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Final
 
 from threadbus.agents.errors import AgentError, InvalidSettingError
-from threadbus.agents.export import export_line
 from threadbus.agents.model import PLAYBOOK, ModelSettings
 from threadbus.agents.model.playbook import PlaybookServer
 from threadbus.bus import Bus, ThreadClosedError, connect, server, server_errors
@@ -27,6 +26,7 @@ from threadbus.schemas import (
     Part,
     TaskId,
     TextPart,
+    export_line,
 )
 
 AGENTS: Final = ("planner", "document", "coder", "answer")

@@ -12,7 +12,7 @@ from threadbus.replay.errors import (
     UnknownFilterError,
     UnknownTaskError,
 )
-from threadbus.replay.export import FileSource, export_line, parse_line
+from threadbus.replay.export import FileSource, parse_line
 from threadbus.replay.lookup import find_task
 from threadbus.replay.selection import Selection
 from threadbus.replay.show import Format, Request, show
@@ -37,6 +37,7 @@ from threadbus.replay.story import (
     Unreadable,
 )
 from threadbus.replay.timeline import TimelineFold, fold
+from threadbus.schemas import export_line
 
 __all__ = [
     "AgentTotals",

@@ -34,7 +34,7 @@ from threadbus.schemas import (
     TaskOpened,
     decode_event,
     decode_recorded_event,
-    encode_event,
+    export_line,
 )
 
 MAX_LINE_BYTES: Final = 16 * 1024 * 1024
@@ -43,8 +43,6 @@ MAX_LINE_BYTES: Final = 16 * 1024 * 1024
 _BATCH_BYTES: Final = 256 * 1024
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _BOM: Final = b"\xef\xbb\xbf"
-# Outside of strings, where JSON forbids them, these mean the same as a space.
-_LINE_ENDS: Final = bytes.maketrans(b"\r\n", b"  ")
 
 
 class _Line(msgspec.Struct):
@@ -65,34 +63,8 @@ class _PeekedLine(msgspec.Struct):
     event: _PeekedEvent
 
 
-_ENCODER: Final = msgspec.json.Encoder()
 _LINE: Final = msgspec.json.Decoder(_Line)
 _PEEK: Final = msgspec.json.Decoder(_PeekedLine)
-
-
-def export_line(item: LogItem) -> bytes:
-    """Return the line for one entry of the log, with its line end."""
-    if isinstance(item, Rejected):
-        head = _ENCODER.encode(
-            {
-                "seq": item.seq,
-                "stored_at": item.stored_at,
-                "subject": item.subject,
-                "rejected": item.reason,
-                "body": item.body,
-            }
-        )
-        return head + b"\n"
-    body = item.body or encode_event(item.event)
-    if b"\n" in body or b"\r" in body:
-        body = body.translate(_LINE_ENDS)
-    subject = item.event.subject.encode()
-    return b'{"seq":%d,"stored_at":%d,"subject":"%s","event":%s}\n' % (
-        item.seq,
-        item.stored_at,
-        subject,
-        body,
-    )
 
 
 def parse_line(line: bytes, number: int = 0) -> LogItem:

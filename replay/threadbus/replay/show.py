@@ -12,7 +12,6 @@ from typing import BinaryIO, Final, TextIO
 import msgspec
 
 from threadbus.replay.closing import write_closing
-from threadbus.replay.export import export_line
 from threadbus.replay.feed import FeedRenderer
 from threadbus.replay.lookup import unknown_task
 from threadbus.replay.paint import painter_for
@@ -20,7 +19,7 @@ from threadbus.replay.render import TreeRenderer
 from threadbus.replay.selection import Selection
 from threadbus.replay.source import LogItem, Source, closing
 from threadbus.replay.timeline import TimelineFold
-from threadbus.schemas import Recorded, TaskId, TaskOpened
+from threadbus.schemas import Recorded, TaskId, TaskOpened, export_line
 
 QUIET_S: Final = 0.3
 """Seconds without an entry, after the close, that end following when no turn runs any more."""

@@ -138,6 +138,7 @@ from threadbus.schemas.limits import (
     MAX_TYPE_CHARS,
     MAX_WORD_CHARS,
 )
+from threadbus.schemas.lines import export_line
 from threadbus.schemas.parts import (
     DataPart,
     FilePart,
@@ -303,6 +304,7 @@ __all__ = [
     "encode_event",
     "event_subject",
     "event_time_ms",
+    "export_line",
     "inbox_filter",
     "live_filter",
     "live_subject",

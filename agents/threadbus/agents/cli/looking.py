@@ -16,7 +16,6 @@ from threadbus.agents.cli.lookup import find_task
 from threadbus.agents.cli.results import AgentRow, Agents, Tasks, ThreadRow, Threads
 from threadbus.agents.cli.shell import Shell, cell, table
 from threadbus.agents.cli.text import ago, neutral, one_line
-from threadbus.agents.export import export_line
 from threadbus.bus import LivingAgent
 from threadbus.schemas import (
     MAIN_THREAD,
@@ -24,6 +23,7 @@ from threadbus.schemas import (
     Recorded,
     TaskClosed,
     TaskStatus,
+    export_line,
 )
 
 _STATUS_STYLES = {
