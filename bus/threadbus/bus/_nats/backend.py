@@ -60,7 +60,7 @@ class NatsLive:
         def on_frame(on: bytes, _reply: bytes, body: bytes, _raw: bytes) -> None:
             handler(on.decode("utf-8", "replace"), body)
 
-        async with self._client.listen(subject, on_frame):
+        async with self._client.listen(subject, on_frame, settled=True):
             yield
 
 

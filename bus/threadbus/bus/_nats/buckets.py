@@ -139,7 +139,7 @@ class NatsBucket:
         def on_frame(_subject: bytes, _reply: bytes, _body: bytes, _raw: bytes) -> None:
             handler()
 
-        async with self._client.listen(self._prefix + key, on_frame):
+        async with self._client.listen(self._prefix + key, on_frame, settled=True):
             yield
 
 

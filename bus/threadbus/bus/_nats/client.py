@@ -184,10 +184,23 @@ class DirectClient(Client):
         self._direct.pop(b"%d" % sid, None)
 
     @asynccontextmanager
-    async def listen(self, subject: str, handler: FrameHandler) -> AsyncGenerator[None]:
-        """Subscribe for as long as the context lasts."""
+    async def listen(
+        self, subject: str, handler: FrameHandler, *, settled: bool = False
+    ) -> AsyncGenerator[None]:
+        """Subscribe for as long as the context lasts.
+
+        Args:
+            subject: what to listen to.
+            handler: takes each frame.
+            settled: begin when the server has the subscription. Without this, what another
+                connection sends at once can come before it.
+        """
         sub = self.start_listening(subject, handler)
         try:
+            if settled and self.is_connected:
+                self._write_pending()
+                with contextlib.suppress(NatsError, TimeoutError):
+                    await self.flush(_FINISH_S)
             yield
         finally:
             self.stop_listening(sub)
