@@ -5,6 +5,8 @@
 #   ARGS='-k thread'    for `make test` and `make bench`: passed on
 VENV := .venv
 BIN := $(VENV)/bin
+# Most tests wait for a server or a process: more of them than cores.
+PYTEST := $(BIN)/pytest -n 4 --dist loadfile
 SAY := @printf '\n==> %s\n'
 
 .DEFAULT_GOAL := help
@@ -20,7 +22,7 @@ demo: setup  ## Run a team of agents on real files (MODEL=… for a real model)
 	@$(BIN)/bus demo $(if $(MODEL),--model '$(MODEL)')
 
 test: setup  ## Run every test and every example of the documentation
-	@$(BIN)/pytest $(ARGS)
+	@$(PYTEST) $(ARGS)
 
 check: setup  ## Run everything that CI wants: format, lint, types, imports, generated files, tests
 	$(SAY) 'format and lint: ruff'
@@ -35,7 +37,7 @@ check: setup  ## Run everything that CI wants: format, lint, types, imports, gen
 	$(SAY) 'generated files are up to date'
 	@$(BIN)/python -m docs.generators --check
 	$(SAY) 'tests and executed documentation: pytest'
-	@$(BIN)/pytest
+	@$(PYTEST)
 
 fix: setup  ## Repair what can be repaired: lint, format, generated files
 	@$(BIN)/ruff check --fix-only .

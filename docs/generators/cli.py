@@ -58,7 +58,7 @@ def files() -> Mapping[str, str]:
     """Return the page."""
     group: Any = typer.main.get_command(app)
     shared = {option for param in group.params for option in param.opts}
-    commands: dict[str, Any] = group.commands
+    commands = dict(_commands(group))
     text = (
         HEAD
         + _overview(commands)
@@ -67,9 +67,19 @@ def files() -> Mapping[str, str]:
     return {"docs/cli.md": text + _settings() + _exit_codes() + _json()}
 
 
+def _commands(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
+    """Every command by what is typed, those of plugged-in groups too."""
+    for name in group.list_commands(None):
+        command = group.get_command(None, name)
+        if hasattr(command, "list_commands"):
+            yield from _commands(command, f"{before}{name} ")
+        else:
+            yield before + name, command
+
+
 def _overview(commands: Mapping[str, Any]) -> str:
     rows = "".join(
-        f"| [`bus {name}`](#bus-{name}) | {_help(command).splitlines()[0]} |\n"
+        f"| [`bus {name}`](#bus-{name.replace(' ', '-')}) | {_help(command).splitlines()[0]} |\n"
         for name, command in sorted(commands.items())
     )
     return f"## Commands\n\n| Command | What it does |\n|---|---|\n{rows}\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
-import os
+import random
 import struct
 import sys
 import tempfile
@@ -142,9 +142,9 @@ def make_archive(*names: str) -> bytes:
     ("name", "content", "found"),
     [
         ("picture.png", b"\x89PNG\r\n\x1a\n" + bytes(50), "a PNG image"),
-        ("table.csv", b"\x1f\x8b\x08" + os.urandom(50), "gzip-compressed data"),
+        ("table.csv", b"\x1f\x8b\x08" + random.Random(1).randbytes(50), "gzip-compressed data"),
         ("noise.txt", bytes(range(256)) * 20, "binary data"),
-        ("noise", os.urandom(5000), "binary data"),
+        ("noise", random.Random(2).randbytes(5000), "binary data"),
         ("old.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "Office document of before"),
         ("slides.pptx", make_archive("ppt/presentation.xml"), "PowerPoint"),
         ("sheet.ods", make_archive("mimetype", "content.xml"), "OpenDocument"),
@@ -164,7 +164,7 @@ def test_an_unknown_kind_is_refused(name: str, content: bytes, found: str) -> No
         ("cut.xlsx", XLSX[: len(XLSX) // 2]),
         ("cut.docx", DOCX[: len(DOCX) // 2]),
         ("cut.pdf", b"%PDF-1.4\n1 0 obj\n<< /Type"),
-        ("noise.pdf", b"%PDF-1.7\n" + os.urandom(2000)),
+        ("noise.pdf", b"%PDF-1.7\n" + random.Random(3).randbytes(2000)),
         ("broken.xlsx", with_entry(XLSX, "xl/workbook.xml", b"<not closed")),
         ("broken.docx", with_entry(DOCX, "word/document.xml", b"<w:document")),
         ("no-parts.docx", make_archive("word/document.xml")),

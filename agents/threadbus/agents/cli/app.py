@@ -18,12 +18,14 @@ import structlog
 import typer
 
 from threadbus.agents.cli.exits import MEANINGS, ExitCode, code_of
+from threadbus.agents.cli.plugins import PluggedGroup
 from threadbus.agents.cli.shell import Shell
 from threadbus.bus import SETTINGS, SettingInfo
 from threadbus.schemas import ThreadbusError
 
 app: Final = typer.Typer(
     name="bus",
+    cls=PluggedGroup,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -37,8 +39,25 @@ _SHOWN: Final = frozenset({"url", "name"})
 """Settings that the help of each command shows; that of `bus` itself shows all."""
 
 
+def command_group(name: str, about: str) -> typer.Typer:
+    """Return a group of commands, for the entry point that plugs it into ``bus``.
+
+    Args:
+        name: what is typed.
+        about: what its commands are for, a line for the help.
+    """
+    return typer.Typer(
+        name=name,
+        help=about,
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+    )
+
+
 def command(
-    name: str, *, panel: str, log_level: str = "warning"
+    name: str, *, panel: str = "", log_level: str = "warning", group: typer.Typer = app
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a command: a function, plain or async, whose first parameter is the Shell.
 
@@ -46,10 +65,11 @@ def command(
         name: what is typed.
         panel: the group in the help.
         log_level: the least level of the log that goes to standard error.
+        group: where it belongs; ``bus`` itself by default.
     """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        app.command(name, rich_help_panel=panel)(_with_flags(function, log_level))
+        group.command(name, rich_help_panel=panel or None)(_with_flags(function, log_level))
         return function
 
     return register

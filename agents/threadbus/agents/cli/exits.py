@@ -50,7 +50,7 @@ MEANINGS: Final = {
 }
 
 # The first that matches counts: leaves before their roots.
-_CODES: Final[tuple[tuple[type[ThreadbusError], ExitCode], ...]] = (
+_CODES: Final[list[tuple[type[ThreadbusError], ExitCode]]] = [
     (ConnectError, ExitCode.NO_SERVER),
     (TaskLookupError, ExitCode.NOT_FOUND),
     (TaskNotFoundError, ExitCode.NOT_FOUND),
@@ -70,7 +70,13 @@ _CODES: Final[tuple[tuple[type[ThreadbusError], ExitCode], ...]] = (
     (ArtifactTooLargeError, ExitCode.REFUSED),
     (BusError, ExitCode.FAILED),
     (AgentError, ExitCode.FAILED),
-)
+]
+
+
+def exit_with(kind: type[ThreadbusError], code: ExitCode) -> None:
+    """Say what errors of *kind* end a command with; for commands that are plugged in."""
+    if (kind, code) not in _CODES:
+        _CODES.insert(0, (kind, code))
 
 
 def code_of(error: ThreadbusError) -> ExitCode:
