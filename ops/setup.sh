@@ -119,7 +119,7 @@ install() {
 }
 {
     install --upgrade pip &&
-        install --build-constraint constraints.txt --group "$GROUP" --editable '.[documents]'
+        install --build-constraint constraints.txt --group "$GROUP" --editable '.[all]'
 } || die "pip could not install everything (see above)" \
     "check the network, then run the same make command again"
 printf '%s\n' "$fingerprint" >"$READY"
