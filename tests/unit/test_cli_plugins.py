@@ -37,7 +37,11 @@ def plugged(monkeypatch: pytest.MonkeyPatch) -> None:
         EntryPoint("broken", "no_such_module_at_all:group", plugins.ENTRY_POINTS),
         EntryPoint("ask", "plugged_module:group", plugins.ENTRY_POINTS),
     )
-    monkeypatch.setattr(plugins, "entry_points", lambda group: found)
+
+    def fake_entry_points(group: str) -> tuple[EntryPoint, ...]:
+        return found if group == plugins.ENTRY_POINTS else ()
+
+    monkeypatch.setattr(plugins, "entry_points", fake_entry_points)
 
 
 @pytest.mark.usefixtures("plugged")

@@ -21,6 +21,9 @@ from threadbus.schemas import (
     HandlingEnded,
     InputRequested,
     OpaqueData,
+    PlanProposed,
+    PlanRevised,
+    PlanStep,
     Rejected,
     TaskClosed,
     TaskId,
@@ -213,3 +216,23 @@ def test_only_the_first_answers_are_kept_in_full() -> None:
     lengths = [len(answer.text) for answer in fold(story.log).answers.values()]
 
     assert lengths == [1_000] * 64 + [300] * 6
+
+
+def test_each_version_of_a_plan_is_kept() -> None:
+    """A revised plan is the next version of its thread's, and says which it replaces."""
+    story = Story()
+    asked = story.ask("planner")
+    first = story.add("planner", PlanProposed(steps=(PlanStep("Read"),)), cause=asked)
+    second = PlanRevised(
+        replaces=first, steps=(PlanStep("Read", "document"), PlanStep("Sum")), reasons=("more",)
+    )
+    story.add("critic", second, cause=asked)
+
+    plans = list(fold(story.log).plans.values())
+
+    assert [(plan.version, plan.made_by, plan.replaces) for plan in plans] == [
+        (1, "planner", None),
+        (2, "critic", first),
+    ]
+    assert [step.title for step in plans[1].steps] == ["Read", "Sum"]
+    assert plans[1].reasons == ("more",)

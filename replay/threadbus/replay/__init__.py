@@ -13,20 +13,25 @@ from threadbus.replay.errors import (
     UnknownTaskError,
 )
 from threadbus.replay.export import FileSource, parse_line
+from threadbus.replay.finding import Finding, FindingKind, Suspect
+from threadbus.replay.kept import (
+    Answer,
+    Artifact,
+    Assignment,
+    InputRequest,
+    Plan,
+    PlanItem,
+    Proposal,
+)
 from threadbus.replay.lookup import find_task
 from threadbus.replay.selection import Selection
 from threadbus.replay.show import Format, Request, show
 from threadbus.replay.source import BusSource, LogItem, Source, TaskLine
 from threadbus.replay.story import (
     AgentTotals,
-    Answer,
-    Artifact,
-    Assignment,
     FailureStep,
     Fault,
-    InputRequest,
     ModelStep,
-    Proposal,
     SaidStep,
     ThreadStory,
     Timeline,
@@ -50,16 +55,21 @@ __all__ = [
     "FailureStep",
     "Fault",
     "FileSource",
+    "Finding",
+    "FindingKind",
     "Format",
     "InputRequest",
     "LogItem",
     "ModelStep",
+    "Plan",
+    "PlanItem",
     "Proposal",
     "ReplayError",
     "Request",
     "SaidStep",
     "Selection",
     "Source",
+    "Suspect",
     "TaskLine",
     "TaskLookupError",
     "ThreadStory",

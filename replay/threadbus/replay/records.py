@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from threadbus.replay.steps import MAX_ITEMS, artifact, cut_parts, ns
-from threadbus.replay.story import (
-    Answer,
-    Assignment,
-    InputRequest,
-    Proposal,
-    SaidStep,
-    ThreadStory,
-    Timeline,
-)
+from threadbus.replay.kept import Answer, Assignment, InputRequest, Plan, PlanItem, Proposal
+from threadbus.replay.steps import MAX_ITEMS, artifact, cut, cut_parts, ns
+from threadbus.replay.story import SaidStep, ThreadStory, Timeline
 from threadbus.schemas import (
     MAIN_THREAD,
     AgentName,
@@ -34,6 +27,8 @@ from threadbus.schemas import (
     OpaqueData,
     ParticipantAdded,
     ParticipantRemoved,
+    PlanProposed,
+    PlanRevised,
     ProposalMade,
     TaskClosed,
     TaskOpened,
@@ -55,6 +50,9 @@ MAX_ANSWER_CHARS: Final = 20_000
 MAX_FULL_ANSWERS: Final = 64
 """Answers of which so much is kept; later ones are cut like any other text."""
 
+MAX_PLANS: Final = 1_000
+"""Versions of plans that are kept."""
+
 MAX_UNKNOWN_TYPES: Final = 100
 """Unknown types that are told apart; further ones count as ``(others)``."""
 
@@ -74,6 +72,7 @@ class Records:
         self._timeline = timeline
         self._status = TaskStatus.WORKING
         self._pending: set[str] = set()
+        self._plan_versions: dict[ThreadId, int] = {}
 
     def thread(self, thread: ThreadId) -> ThreadStory:
         """Return the story of *thread*, which begins here if nothing was known of it."""
@@ -147,6 +146,8 @@ class Records:
                     assignment.changed_at = step.at
                     if isinstance(data, AssignmentProgressed):
                         assignment.fraction = data.fraction
+            case PlanProposed() | PlanRevised():
+                self._plan(step, event, data)
             case ProposalMade():
                 timeline.proposals[event.id] = Proposal(
                     id=event.id,
@@ -206,6 +207,27 @@ class Records:
         story.opened_by, story.opened_at = event.sender, step.at
         for name in (event.sender, *data.participants):
             story.participants.setdefault(AgentName(name), True)
+
+    def _plan(self, step: SaidStep, event: Event, data: PlanProposed | PlanRevised) -> None:
+        plans = self._timeline.plans
+        if len(plans) >= MAX_PLANS:
+            return
+        version = self._plan_versions.get(event.thread, 0) + 1
+        self._plan_versions[event.thread] = version
+        plans[event.id] = Plan(
+            id=event.id,
+            seq=step.seq,
+            thread=event.thread,
+            version=version,
+            made_by=event.sender,
+            made_at=step.at,
+            replaces=EventId(data.replaces) if isinstance(data, PlanRevised) else None,
+            steps=tuple(
+                PlanItem(cut(one.title).text, one.assignee, cut(one.detail).text)
+                for one in data.steps[:MAX_ITEMS]
+            ),
+            reasons=tuple(cut(reason).text for reason in data.reasons[:MAX_ITEMS]),
+        )
 
     def _answer(self, step: SaidStep, event: Event, data: AnswerSubmitted) -> None:
         answers = self._timeline.answers

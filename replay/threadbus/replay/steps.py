@@ -7,7 +7,8 @@ from typing import Final, NamedTuple, assert_never, cast
 
 import msgspec
 
-from threadbus.replay.story import Artifact, FailureStep, Fault, ModelStep, SaidStep, ToolStep
+from threadbus.replay.kept import Artifact
+from threadbus.replay.story import FailureStep, Fault, ModelStep, SaidStep, ToolStep
 from threadbus.replay.text import LAST_NS
 from threadbus.schemas import (
     AnswerSubmitted,

@@ -12,6 +12,8 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from threadbus.replay.finding import Finding, Suspect
+from threadbus.replay.kept import Answer, Artifact, Assignment, InputRequest, Plan, Proposal
 from threadbus.schemas import AgentName, EventId, TaskId, ThreadId
 
 FORMAT: Final = "threadbus.timeline/1"
@@ -195,77 +197,6 @@ class ThreadStory(msgspec.Struct, kw_only=True, omit_defaults=True):
     entries: list[Entry] = []
 
 
-class InputRequest(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A question to whoever opened the task."""
-
-    id: EventId
-    thread: ThreadId
-    asked_by: AgentName
-    asked_at: int
-    text: str
-    answered_by: AgentName | None = None
-    answered_at: int | None = None
-    answer: str = ""
-
-
-class Assignment(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A piece of work given to one agent."""
-
-    id: EventId
-    thread: ThreadId
-    made_by: AgentName
-    assignee: AgentName
-    made_at: int
-    title: str = ""
-    mode: str = ""
-    state: str = "made"
-    """``made``, ``accepted``, ``progressed``, ``finished``, ``failed`` or ``cancelled``."""
-    fraction: float | None = None
-    changed_at: int = 0
-
-
-class Proposal(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Something put to the vote."""
-
-    id: EventId
-    thread: ThreadId
-    made_by: AgentName
-    made_at: int
-    text: str = ""
-    voters: tuple[AgentName, ...] = ()
-    quorum: int | None = None
-    votes: dict[AgentName, str] = {}
-    """The last vote of each voter."""
-    result: str = ""
-    """``reached``, ``failed``, or empty while it is open."""
-
-
-class Artifact(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Something that outlives the conversation."""
-
-    seq: int
-    name: str
-    made_by: AgentName
-    media_type: str
-    size: int
-    """Bytes."""
-    sha256: str = ""
-    """Absent when the content is inside the event."""
-
-
-class Answer(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """An answer to the task."""
-
-    id: EventId
-    seq: int
-    submitted_by: AgentName
-    at: int
-    text: str
-    chars: int
-    sources: tuple[str, ...] = ()
-    dissent: tuple[str, ...] = ()
-
-
 class AgentTotals(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What one agent did in the whole run."""
 
@@ -348,6 +279,11 @@ class Timeline(msgspec.Struct, kw_only=True):
     proposals: dict[EventId, Proposal] = {}
     artifacts: dict[EventId, Artifact] = {}
     answers: dict[EventId, Answer] = {}
+    plans: dict[EventId, Plan] = {}
+    """Every version of every plan, in log order."""
+    findings: list[Finding] = []
+    """What detectors found, in log order; empty where nothing looked."""
+    suspects: list[Suspect] = []
     unreadable: list[Unreadable] = []
     """The first of them; the totals have the count."""
     unknown_types: dict[str, int] = {}

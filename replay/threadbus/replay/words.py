@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from threadbus.replay.story import (
-    AnyStep,
-    FailureStep,
-    ModelStep,
-    SaidStep,
-    Timeline,
-    ToolStep,
-)
+from threadbus.replay.story import AnyStep, FailureStep, ModelStep, SaidStep, Timeline, ToolStep
 from threadbus.replay.text import duration, first_line, plural, size
 from threadbus.schemas import EventId, ThreadId
 
