@@ -1,3 +1,5 @@
 """Gateways that turn other protocols into events of the bus and back."""
 
-__all__: list[str] = []
+from threadbus.gateways.errors import GatewayError
+
+__all__ = ["GatewayError"]
