@@ -28,8 +28,9 @@ from threadbus.replay import (
     find_task,
     fold,
 )
-from threadbus.replay.cli import ExitCode, app
+from threadbus.replay.cli import app
 from threadbus.replay.show import Format
+from threadbus.replay.terminal import ExitCode
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "busreplay.md").read_text(encoding="utf-8")

@@ -1,0 +1,175 @@
+"""What every command of ``busreplay`` shares: options, opening a source, exit codes, errors."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import asynccontextmanager
+from enum import IntEnum
+from pathlib import Path
+from typing import Annotated, Any, Final, NoReturn, TextIO, TypeAlias
+
+import msgspec
+import structlog
+import typer
+from rich.console import Console
+from structlog.typing import EventDict, WrappedLogger
+
+from threadbus.replay.errors import TaskLookupError
+from threadbus.replay.export import FileSource
+from threadbus.replay.source import BusSource, Source
+from threadbus.schemas import ThreadbusError
+
+_PROGRESS_FROM: Final = 5_000
+
+FileOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--file", help="Read an exported file (JSONL, also gzipped) instead of a server."),
+]
+UrlOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--url", help="Where the NATS server is [env BUS_URL; nats://127.0.0.1:4222]."),
+]
+CredsOption: TypeAlias = Annotated[
+    str | None, typer.Option("--creds", help="File with NATS credentials [env BUS_CREDS].")
+]
+NkeyOption: TypeAlias = Annotated[
+    str | None, typer.Option("--nkey", help="File with a NATS nkey seed [env BUS_NKEY].")
+]
+TimeoutOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--connect-timeout", help="Seconds for a server to answer [env BUS_CONNECT_TIMEOUT]."
+    ),
+]
+
+
+class ExitCode(IntEnum):
+    """How it went."""
+
+    OK = 0
+    """The run was shown, or the reader of a pipe had enough of it."""
+    ERROR = 1
+    """Something could not be read; the message says what."""
+    USAGE = 2
+    """The options are not right."""
+    UNKNOWN_TASK = 3
+    """The id names no super-task, or more than one."""
+    NO_SERVER = 4
+    """No usable server answers."""
+    INTERRUPTED = 130
+    """Ctrl-C."""
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where runs are read from: a file, or else a server; the settings give what is absent."""
+
+    file: Path | None = None
+    url: str | None = None
+    credentials: str | None = None
+    nkey: str | None = None
+    connect_timeout: str | None = None
+
+
+def make_app() -> typer.Typer:
+    """Return an app that looks and ends like all commands of ``busreplay``."""
+    return typer.Typer(
+        add_completion=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+
+def run(command: Coroutine[Any, Any, object]) -> None:
+    """Run a command; errors that are for a person become a line and an exit code."""
+    structlog.configure(
+        processors=[_drop_what_is_shown, structlog.dev.ConsoleRenderer(colors=False)],
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+    _be_ready_for_any_text(sys.stdout)
+    try:
+        asyncio.run(command)
+    except KeyboardInterrupt:
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
+    except BrokenPipeError:
+        # Whoever read has gone; writing what is left to nowhere keeps Python from complaining.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(ExitCode.OK) from None
+    except ThreadbusError as error:
+        stop(str(error), _exit_code(error))
+
+
+@asynccontextmanager
+async def open_source(place: Place) -> AsyncGenerator[Source]:
+    """Open the source of runs at *place*.
+
+    Raises:
+        ConnectError: no usable server answers there.
+        InvalidSettingError: the settings are not right.
+    """
+    if place.file is not None:
+        yield FileSource(place.file)
+        return
+    # A file is read without a client of the server, which takes a while to import.
+    from threadbus.bus import BusSettings, connect
+
+    settings = BusSettings.from_env(
+        url=place.url,
+        credentials=place.credentials,
+        nkey=place.nkey,
+        connect_timeout=place.connect_timeout,
+    )
+    async with connect(settings) as bus:
+        yield BusSource(bus)
+
+
+class Progress:
+    """Says on a terminal how far reading is, once that takes longer than a moment."""
+
+    def __init__(self, *, shown: bool) -> None:
+        console = Console(stderr=True)
+        self._status = console.status("", spinner="line") if shown and console.is_terminal else None
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __call__(self, count: int) -> None:
+        if self._status is not None and count >= _PROGRESS_FROM:
+            self._status.update(f"{count:,} entries read")
+            self._status.start()
+
+    def __exit__(self, *_: object) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+
+def stop(message: str, code: ExitCode) -> NoReturn:
+    """End the command with a message for a person."""
+    typer.echo(f"busreplay: {message}", err=True)
+    raise typer.Exit(code)
+
+
+def _exit_code(error: ThreadbusError) -> ExitCode:
+    if isinstance(error, TaskLookupError):
+        return ExitCode.UNKNOWN_TASK
+    from threadbus.bus import ConnectError, InvalidSettingError
+
+    if isinstance(error, ConnectError):
+        return ExitCode.NO_SERVER
+    return ExitCode.USAGE if isinstance(error, InvalidSettingError) else ExitCode.ERROR
+
+
+def _drop_what_is_shown(_: WrappedLogger, level: str, event: EventDict) -> EventDict:
+    """Keep the client's log to what this command does not show itself."""
+    if level in {"debug", "info"} or "not an event" in str(event.get("event")):
+        raise structlog.DropEvent
+    return event
+
+
+def _be_ready_for_any_text(stream: TextIO) -> None:
+    reconfigure = getattr(stream, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="backslashreplace")
