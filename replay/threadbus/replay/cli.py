@@ -57,7 +57,9 @@ def replay(
         typer.Option(
             "--format",
             help="tree: for a person. jsonl: the log verbatim, which --file reads. "
-            "json: one document of the whole story.",
+            "json: one document of the whole story. html: a page to look around in. "
+            "markdown: a report. mermaid: a sequence diagram. dot: what caused what. "
+            "chrome-trace: lanes of time, for Perfetto.",
         ),
     ] = Format.TREE,
     thread: Annotated[str, typer.Option(help="Show this thread only, by its id.")] = "",

@@ -47,6 +47,16 @@ class Format(StrEnum):
     """The log itself, verbatim; what ``--file`` reads."""
     JSON = "json"
     """One document: the story of the run."""
+    HTML = "html"
+    """One page to look around in, in a browser."""
+    MARKDOWN = "markdown"
+    """A report for an issue tracker."""
+    MERMAID = "mermaid"
+    """A sequence diagram."""
+    DOT = "dot"
+    """What caused what, as a graph."""
+    CHROME_TRACE = "chrome-trace"
+    """Lanes of time, for a viewer of trace events."""
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,7 +158,7 @@ async def show(
         source: where it is.
         request: what of it, and how.
         out: takes text: the tree and the feed.
-        raw: takes bytes, UTF-8 whatever the locale: ``jsonl`` and ``json``.
+        raw: takes bytes, UTF-8 whatever the locale: every form but the tree.
         progress: is told how far reading is.
 
     Raises:
@@ -172,6 +182,8 @@ async def show(
                 await _show_feed(items, reading.fold, request, out)
             case Format.TREE:
                 await _show_tree(items, reading.fold, request, out)
+            case _:
+                await _show_form(items, reading.fold, request, raw)
 
 
 async def _show_lines(
@@ -192,6 +204,21 @@ async def _show_lines(
     raw.flush()
     if needs_fold:
         request.selection.check(fold.timeline)
+
+
+async def _show_form(
+    items: AsyncIterator[LogItem], fold: TimelineFold, request: Request, raw: BinaryIO
+) -> None:
+    # The other forms need none of it.
+    from threadbus.replay.forms import FORMS, FormOptions
+
+    async for item in items:
+        fold.apply(item)
+    timeline = request.selection.of(fold.timeline)
+    options = FormOptions(selection=request.selection, now=_now(timeline.closed_at))
+    pieces = FORMS[request.format](timeline, options)
+    raw.writelines(piece.encode("utf-8", "backslashreplace") for piece in pieces)
+    raw.flush()
 
 
 async def _show_tree(

@@ -1,0 +1,32 @@
+"""What a form needs to know beside the run."""
+
+from __future__ import annotations
+
+import shlex
+
+import msgspec
+
+from threadbus.replay.selection import Selection
+from threadbus.replay.story import Timeline
+
+
+class FormOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What a form needs to know beside the run."""
+
+    selection: Selection = Selection()
+    """The part of the run that is shown."""
+    now: int = 0
+    """Nanoseconds since the epoch, for the age of what is open."""
+
+    def command(self, timeline: Timeline, form: str) -> str:
+        """Return the command that shows the same part of *timeline* in another form."""
+        words = ["busreplay", timeline.task or "TASK"]
+        for option, value in (
+            ("--thread", self.selection.thread),
+            ("--agent", self.selection.agent),
+        ):
+            if value:
+                words += (option, value)
+        if form != "tree":
+            words += ("--format", form)
+        return shlex.join(words)
