@@ -1,12 +1,12 @@
 """What can go wrong in a gateway.
 
-    ThreadbusError                  the root of every error of this project
-    └── GatewayError                a gateway cannot do what was asked of it
-        ├── TokensFileError         the file with the tokens cannot be used
-        ├── AmbiguousNameError      a name that fits several agents
-        ├── ListenError             an address cannot be listened on
-        ├── ServeError              the web server could not start, or ended by itself
-        └── InvalidOptionError      an option of a gateway that cannot be used
+ThreadbusError                  the root of every error of this project
+└── GatewayError                a gateway cannot do what was asked of it
+    ├── TokensFileError         the file with the tokens cannot be used
+    ├── AmbiguousNameError      a name that fits several agents
+    ├── ListenError             an address cannot be listened on
+    ├── ServeError              the web server could not start, or ended by itself
+    └── InvalidOptionError      an option of a gateway that cannot be used
 """
 
 from __future__ import annotations
