@@ -1,4 +1,4 @@
-"""The first team on real input: a server, a model (or a playbook) and four agents as processes.
+"""A team on real input: a server, a model (or a playbook) and the agents as processes.
 
 :func:`demo_team` starts them and never leaves one behind: each agent ends with its standard
 input, whose other end this process holds, so it is gone even when this process is killed.
@@ -17,43 +17,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from threadbus.agents.errors import AgentError, InvalidSettingError
+from threadbus.agents.errors import InvalidSettingError
 from threadbus.agents.model import PLAYBOOK, ModelSettings
 from threadbus.agents.model.playbook import PlaybookServer
+from threadbus.agents.teams.script import DemoError, TeamScript
 from threadbus.bus import Bus, ThreadClosedError, connect, server, server_errors
 from threadbus.schemas import (
-    FilePart,
-    Part,
     TaskId,
-    TextPart,
     export_line,
 )
 
-AGENTS: Final = ("planner", "document", "coder", "answer")
-QUESTION: Final = "Does the report agree with the data?"
-FILES: Final = {
-    "sales.csv": "text/csv",
-    "report.docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-}
-_HERE: Final = Path(__file__).parent
-_EXAMPLE: Final = Path("examples", "quarterly-report")
 _FOLDERS: Final = 8
 _READY_S: Final = 60.0
 _DRAIN_S: Final = 2.0
 _STOP_S: Final = 10.0
 _LOG_LINES: Final = 12
-
-
-class DemoError(AgentError):
-    """The demonstration did not come to its answer."""
-
-    def __init__(self, what: str, detail: str = "") -> None:
-        super().__init__(what, detail)
-        self.what = what
-        self.detail = detail
-
-    def __str__(self) -> str:
-        return f"the demo failed: {self.what}" + (f"\n{self.detail}" if self.detail else "")
 
 
 @dataclass
@@ -88,40 +66,12 @@ class DemoTeam:
         await _stop(list(self.processes.values()))
 
 
-def example_folder() -> Path:
-    """Return the folder with the files of the demo.
-
-    Raises:
-        DemoError: it is neither below the working folder or one above it, nor in the repository.
-    """
-    working = Path.cwd()
-    for root in (working, *working.parents, _HERE.parents[2]):
-        folder = root / _EXAMPLE
-        if all((folder / name).is_file() for name in FILES):
-            return folder
-    raise DemoError(f"there is no {_EXAMPLE} here; run it in a checkout of the repository")
-
-
-def question(folder: Path) -> list[Part]:
-    """Return the question with its files.
-
-    Raises:
-        DemoError: a file cannot be read.
-    """
-    parts: list[Part] = [TextPart(QUESTION)]
-    for name, media_type in FILES.items():
-        try:
-            parts.append(FilePart((folder / name).read_bytes(), name, media_type))
-        except OSError as error:
-            raise DemoError(f"{folder / name}: {error.strerror}") from error
-    return parts
-
-
 @asynccontextmanager
-async def demo_team(model: str = "") -> AsyncGenerator[DemoTeam]:
+async def demo_team(script: TeamScript, model: str = "") -> AsyncGenerator[DemoTeam]:
     """Start the server, the playbook server and the agents; all are gone at the end.
 
     Args:
+        script: which team.
         model: a real model, by OPENAI_API_KEY and OPENAI_BASE_URL; a playbook when empty.
 
     Raises:
@@ -136,7 +86,7 @@ async def demo_team(model: str = "") -> AsyncGenerator[DemoTeam]:
             _check_model(model)
             environ["BUS_MODEL"] = model
         else:
-            book = _HERE / "teams" / "report" / "playbook.toml"
+            book = script.playbook
             playbook = await stack.enter_async_context(PlaybookServer(book))
             environ |= {
                 "BUS_MODEL": PLAYBOOK,
@@ -145,6 +95,7 @@ async def demo_team(model: str = "") -> AsyncGenerator[DemoTeam]:
             }
         running = await _enter_server(stack, home)
         environ |= {"BUS_URL": running.url, "BUS_DRAIN_TIMEOUT": f"{_DRAIN_S:g}"}
+        environ |= script.environ or {}
         bus = await stack.enter_async_context(connect(running.url, name="user"))
         await _end_old_tasks(bus)
         logs = home / "agents"
@@ -152,8 +103,10 @@ async def demo_team(model: str = "") -> AsyncGenerator[DemoTeam]:
         team = DemoTeam(bus, running.url, running.data, book, model or PLAYBOOK, logs)
         stack.push_async_callback(team.stop_agents)
         async with asyncio.TaskGroup() as tasks:
-            for name in AGENTS:
-                tasks.create_task(_start(team, name, environ), name=f"threadbus.demo[{name}]")
+            for name, target in script.agents.items():
+                tasks.create_task(
+                    _start(team, name, target, environ), name=f"threadbus.demo[{name}]"
+                )
         yield team
 
 
@@ -198,13 +151,13 @@ async def _end_old_tasks(bus: Bus) -> None:
                 await bus.tasks.cancel(summary.task, "the demo was ended before its answer")
 
 
-async def _start(team: DemoTeam, name: str, environ: Mapping[str, str]) -> None:
+async def _start(team: DemoTeam, name: str, target: str, environ: Mapping[str, str]) -> None:
     path = team.logs / f"{name}.log"
     with path.open("wb") as log:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             *("-m", "threadbus.agents.cli", "run", "--json", "--takeover", "--while-stdin"),
-            f"threadbus.agents.teams.report.{name}:agent",
+            target,
             stdin=PIPE,
             stdout=PIPE,
             stderr=log,

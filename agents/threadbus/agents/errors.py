@@ -27,7 +27,8 @@
     │   ├── PlaybookFormatError             the file breaks the format
     │   ├── PlaybookMissError               no play matches a request
     │   └── PlaybookTemplateError           a template names what is not there
-    └── DemoError                           the demo did not come to its answer (see demo.py)
+    ├── UnknownTeamError                    no such team (see teams/script.py)
+    └── DemoError                           the demo did not come to its answer (the same)
 
 Each leaf carries what went wrong as attributes and builds its own message.
 """

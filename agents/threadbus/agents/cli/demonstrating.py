@@ -24,14 +24,13 @@ from threadbus.agents.cli.live import LiveView
 from threadbus.agents.cli.results import Demo
 from threadbus.agents.cli.shell import Shell
 from threadbus.agents.cli.text import neutral
-from threadbus.agents.demo import (
-    AGENTS,
+from threadbus.agents.demo import DemoTeam, demo_team, export
+from threadbus.agents.teams.script import (
+    DEFAULT_TEAM,
+    TEAMS,
     DemoError,
-    DemoTeam,
-    demo_team,
-    example_folder,
-    export,
-    question,
+    TeamScript,
+    load_team,
 )
 from threadbus.bus import TaskState
 from threadbus.schemas import TaskId, TaskStatus, text_of
@@ -43,6 +42,9 @@ _MODEL_TIME: Final = timedelta(minutes=15)
 @command("demo", panel="Ask a team")
 async def demo(
     shell: Shell,
+    team_name: Annotated[
+        str, typer.Argument(metavar="TEAM", help=f"Which team: {', '.join(TEAMS)}.")
+    ] = DEFAULT_TEAM,
     model: Annotated[
         str,
         typer.Option(
@@ -50,20 +52,23 @@ async def demo(
         ),
     ] = "",
 ) -> None:
-    """See a team of four agents answer a question about real files.
+    """See a team of agents answer a question, on real input.
 
     Starts a server, the agents as processes of their own and, without --model, a playbook server
     that answers in place of a model. All of them are gone at the end; the data is kept.
     """
-    parts = question(example_folder())
+    script = load_team(team_name)
+    parts = script.question()
     with _ended_by_sigterm():
         if not shell.json:
-            shell.say("A team of four agents, each a process of its own, reads real files.", "bold")
+            shell.say(script.about, "bold")
             shell.say("starting a server and the agents…", "dim")
-        async with demo_team(model) as team:
+        async with demo_team(script, model) as team:
             if not shell.json:
-                _introduce(shell, team)
-            opened = await team.bus.tasks.open(parts, to=["planner"], participants=AGENTS[1:])
+                _introduce(shell, script, team)
+            opened = await team.bus.tasks.open(
+                parts, to=script.to, participants=script.participants
+            )
             task = opened.event.task
             state = await _watch(shell, team, task, _MODEL_TIME if model else _PLAYBOOK_TIME)
             # What they observe of their last turn comes after the answer.
@@ -106,7 +111,7 @@ async def _follow(shell: Shell, team: DemoTeam, task: TaskId, view: LiveView | N
     return state
 
 
-def _introduce(shell: Shell, team: DemoTeam) -> None:
+def _introduce(shell: Shell, script: TeamScript, team: DemoTeam) -> None:
     pids = ", ".join(f"{name} {process.pid}" for name, process in team.processes.items())
     shell.say(Text.assemble(("  server   ", "bold"), team.url))
     shell.say(Text.assemble(("  agents   ", "bold"), f"{pids} (processes)"))
@@ -117,7 +122,7 @@ def _introduce(shell: Shell, team: DemoTeam) -> None:
             Text.assemble(
                 ("  model    ", "bold"),
                 ("none: a playbook says the words, ", "yellow"),
-                ("the numbers are read and computed", "yellow"),
+                (script.is_real, "yellow"),
             )
         )
     shell.say()

@@ -7,6 +7,7 @@ from typing import Final
 
 from threadbus.agents.cli.failures import TaskLookupError, UsageError
 from threadbus.agents.errors import AgentError, AgentLoadError, InvalidSettingError
+from threadbus.agents.teams.script import UnknownTeamError
 from threadbus.bus import (
     AppendError,
     AppendTimeoutError,
@@ -59,6 +60,7 @@ _CODES: Final[list[tuple[type[ThreadbusError], ExitCode]]] = [
     (ArtifactNotFoundError, ExitCode.NOT_FOUND),
     (UsageError, ExitCode.USAGE),
     (AgentLoadError, ExitCode.USAGE),
+    (UnknownTeamError, ExitCode.USAGE),
     (InvalidSettingError, ExitCode.USAGE),
     (InvalidBusSettingError, ExitCode.USAGE),
     (server_errors.InvalidServerSettingError, ExitCode.USAGE),
