@@ -36,8 +36,6 @@ async def test_watchers_see_what_is_published(env: BusEnv) -> None:
         task, other = await opened(user, "web"), await opened(user, "web")
         first, second = Seen(4), Seen(4)
         async with user.watching_live(task, first), coder.watching_live(task, second):
-            await user.registry.list()
-            await coder.registry.list()
             await web.publish_live(other, MAIN_THREAD, "not for this task")
             for value in ("a", {"delta": "ö"}, [1, None, 2.5]):
                 await web.publish_live(task, MAIN_THREAD, value)
@@ -65,7 +63,6 @@ async def test_a_watcher_that_has_left_sees_nothing(env: BusEnv) -> None:
         gone, staying = Seen(1), Seen(2)
         async with user.watching_live(task, staying):
             async with user.watching_live(task, gone):
-                await user.registry.list()
                 await web.publish_live(task, MAIN_THREAD, 1)
                 await gone.wait()
             await web.publish_live(task, MAIN_THREAD, 2)
@@ -84,7 +81,6 @@ async def test_a_watcher_that_raises_disturbs_nobody(env: BusEnv) -> None:
         task = await opened(user)
         seen = Seen(2)
         async with user.watching_live(task, broken), user.watching_live(task, seen):
-            await user.registry.list()
             for value in (1, 2):
                 await web.publish_live(task, MAIN_THREAD, value)
             items = await seen.wait()
@@ -100,7 +96,6 @@ async def test_foreign_bytes_on_live_subjects_are_passed_over(
         task = await opened(user)
         seen = Seen(1)
         async with user.watching_live(task, seen):
-            await user.registry.list()
             await backend.live.publish(f"live.{task}.main.web", b"\xff")
             await backend.live.publish(f"live.{task}.main.Not-A-Name", b"1")
             await backend.live.publish(f"live.{task}.web", b"1")
@@ -120,7 +115,6 @@ async def test_live_messages_have_the_limit_of_the_server(env: BusEnv) -> None:
         seen = Seen(1)
         limit = (await user.facts()).max_payload
         async with user.watching_live(task, seen):
-            await user.registry.list()
             with pytest.raises(PayloadTooLargeError) as refusal:
                 await web.publish_live(task, MAIN_THREAD, "x" * limit)
             with pytest.raises(SchemaError):

@@ -1,5 +1,7 @@
 """Subscriptions to what the log has stored: shared, kept for a while, and given up in the end."""
 
+import asyncio
+import contextlib
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -119,3 +121,26 @@ async def test_a_subscription_comes_before_what_is_sent_after_it(nats_server: Na
                 await soon(tell(client, f"bus.t{number}.x", number))
 
     assert [message.seq for message in got] == list(range(50))
+
+
+async def test_who_gives_up_while_it_subscribes_leaves_the_connection(
+    nats_server: NatsServer,
+) -> None:
+    """The answer to a flush that nobody waits for any more ends nothing."""
+    got: list[bytes] = []
+
+    def take(_subject: bytes, _reply: bytes, body: bytes, _raw: bytes) -> None:
+        got.append(body)
+
+    async with connected(nats_server) as client:
+        for _ in range(20):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(0), client.listen("x", take, settled=True):
+                    await asyncio.Event().wait()
+        await soon(client.flush())
+        async with client.listen("x", take, settled=True):
+            client.post("x", b"still here")
+            await eventually(lambda: got == [b"still here"], "the message")
+
+        assert client.stats["reconnects"] == 0
+        assert not client.is_reconnecting

@@ -111,7 +111,7 @@ async def test_a_demo_that_is_ended_leaves_no_process(tmp_path: Path, number: in
         ran = await ended(demo)
 
     assert ran.code == 130
-    assert "Traceback" not in ran.err
+    assert "Traceback" not in ran.err, ran.err
     for pid in pids:
         assert is_gone(pid)
 

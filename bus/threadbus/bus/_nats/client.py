@@ -96,6 +96,13 @@ class DirectClient(Client):
         await self._error_cb(error)
         await self._process_op_err(error)
 
+    async def _process_pong(self) -> None:
+        # nats-py answers a flush that was cancelled or is too late all the same: the error of that
+        # would end its read loop without a word, and with it everything that waits here.
+        if self._pongs and self._pongs[0].done():
+            self._pongs[0] = asyncio.get_running_loop().create_future()
+        await super()._process_pong()
+
     async def _attempt_reconnect(self) -> None:
         # Closing in order would wait until a peer that is frozen has read what we wrote.
         self._abort()
