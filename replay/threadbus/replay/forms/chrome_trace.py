@@ -1,0 +1,179 @@
+"""Trace events (JSON): a process for each agent, its threads as tracks, calls nested in turns.
+
+Viewers of Chrome traces (Perfetto, vizviewer) open it. Times are microseconds since the opening.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, TypeAlias
+
+import msgspec
+
+from threadbus.replay.forms.flat import Act, Flat, end_of, start_of
+from threadbus.replay.forms.options import FormOptions
+from threadbus.replay.story import ModelStep, SaidStep, Timeline, ToolStep, Turn
+from threadbus.replay.text import first_line, neutral
+from threadbus.replay.words import thread_name, words_of
+from threadbus.schemas import AgentName, ThreadId
+
+_US: Final = 1_000
+_NAME_CHARS: Final = 80
+_Event: TypeAlias = "dict[str, object]"
+_JSON: Final = msgspec.json.Encoder()
+
+
+def write(timeline: Timeline, options: FormOptions) -> Iterator[str]:
+    """Write *timeline* as a JSON object of trace events, one on each line.
+
+    Args:
+        timeline: the run, or a part of it.
+        options: what else is to know.
+    """
+    yield '{"displayTimeUnit":"ms","otherData":'
+    yield _text({"task": timeline.task or "", "title": neutral(timeline.title)})
+    yield ',"traceEvents":[\n'
+    for number, event in enumerate(_Trace(Flat(timeline, options.selection)).events()):
+        yield f",\n{_text(event)}" if number else _text(event)
+    yield "\n]}\n"
+
+
+def _text(event: _Event) -> str:
+    return _JSON.encode(event).decode()
+
+
+class _Trace:
+    def __init__(self, flat: Flat) -> None:
+        self._flat = flat
+        self._timeline = flat.timeline
+        self._processes = {name: number for number, name in enumerate(flat.agents(), 1)}
+        self._tracks: dict[tuple[AgentName, ThreadId, int], int] = {}
+        self._busy: dict[tuple[AgentName, ThreadId], list[int]] = {}
+        self._of_turn: dict[int, int] = {}
+
+    def events(self) -> Iterator[_Event]:
+        """Write turns, calls, arrows from mentions, and findings; names of tracks last."""
+        for name, process in self._processes.items():
+            yield self._meta("process_name", process, 0, {"name": name})
+            yield self._meta("process_sort_index", process, 0, {"sort_index": process})
+        for number, turn in enumerate(self._by_start(), 1):
+            yield from self._turn(turn, number)
+        for act in self._flat.acts:
+            yield from self._step(act)
+        for finding in self._flat.findings:
+            agent = finding.agent or next(iter(self._processes), AgentName("run"))
+            thread = finding.thread or ThreadId("main")
+            yield {
+                "name": first_line(f"⚠ {finding.detector} {finding.name}", _NAME_CHARS),
+                "cat": f"finding,{finding.kind.value}",
+                "ph": "i",
+                "s": "p",
+                "ts": self._at(finding.at),
+                "pid": self._processes.get(agent, 1),
+                "tid": self._track(agent, thread, 0),
+                "args": {"seq": finding.seq, "text": neutral(finding.text)},
+            }
+        for (agent, thread, lane), track in self._tracks.items():
+            more = f" ({lane + 1})" if lane else ""
+            title = f"{first_line(thread_name(self._timeline, thread), 60)}{more}"
+            process = self._processes.get(agent, 1)
+            yield self._meta("thread_name", process, track, {"name": title})
+
+    def _by_start(self) -> list[Turn]:
+        return sorted(self._flat.turns, key=lambda turn: (start_of(turn), turn.seq))
+
+    def _turn(self, turn: Turn, number: int) -> Iterator[_Event]:
+        start, end = start_of(turn), end_of(turn, self._timeline)
+        if not start or (not turn.has_begun and self._timeline.is_outside(turn.agent)):
+            return
+        lane = self._lane(turn, start, end)
+        track = self._track(turn.agent, turn.thread, lane)
+        self._of_turn[id(turn)] = track
+        process = self._processes[turn.agent]
+        who = turn.woken_by or "a mention that is not in this log"
+        yield {
+            "name": f"{turn.agent} ← {who}" if turn.has_begun else f"waits for {turn.agent}",
+            "cat": "turn" if turn.has_begun else "waiting",
+            "ph": "X",
+            "ts": self._at(start),
+            "dur": self._us(end - start),
+            "pid": process,
+            "tid": track,
+            "args": {
+                "seq": turn.seq,
+                "outcome": turn.outcome.value,
+                "asked": neutral(turn.asked),
+                "waited_ms": (turn.waited_ns or 0) / 1e6,
+                "worked_ms": (turn.worked_ns or 0) / 1e6,
+                "tokens_in": turn.input_tokens,
+                "tokens_out": turn.output_tokens,
+            },
+        }
+        asker = self._processes.get(turn.woken_by) if turn.woken_by else None
+        if asker is None or not turn.asked_at or turn.woken_by is None:
+            return
+        arrow: _Event = {"name": "mention", "cat": "mention", "id": number}
+        yield {
+            **arrow,
+            "ph": "s",
+            "ts": self._at(turn.asked_at),
+            "pid": asker,
+            "tid": self._track(turn.woken_by, turn.thread, 0),
+        }
+        yield {
+            **arrow,
+            "ph": "f",
+            "bp": "e",
+            "ts": self._at(max(start, turn.asked_at)),
+            "pid": process,
+            "tid": track,
+        }
+
+    def _step(self, act: Act) -> Iterator[_Event]:
+        step, turn = act
+        track = None if turn is None else self._of_turn.get(id(turn))
+        if track is None:
+            track = self._track(step.agent, step.thread, 0)
+        words = words_of(step, self._timeline)
+        event: _Event = {
+            "name": first_line(words.verb, _NAME_CHARS),
+            "pid": self._processes[step.agent],
+            "tid": track,
+            "args": {"seq": step.seq, "text": neutral(words.text), "facts": list(words.facts)},
+        }
+        match step:
+            case ModelStep():
+                start = step.at - step.duration_ns
+                yield {**event, **self._span("model", start, step.duration_ns)}
+            case ToolStep():
+                yield {**event, **self._span("tool", step.at, step.duration_ns or 0)}
+            case SaidStep():
+                yield {**event, "cat": "said", "ph": "i", "s": "t", "ts": self._at(step.at)}
+            case _:
+                yield {**event, "cat": "failure", "ph": "i", "s": "t", "ts": self._at(step.at)}
+
+    def _span(self, kind: str, start: int, length: int) -> _Event:
+        return {"cat": kind, "ph": "X", "ts": self._at(start), "dur": self._us(length)}
+
+    def _lane(self, turn: Turn, start: int, end: int) -> int:
+        """Return the first track of the agent and thread on which no other turn is running."""
+        lanes = self._busy.setdefault((turn.agent, turn.thread), [])
+        for number, until in enumerate(lanes):
+            if until <= start:
+                lanes[number] = end
+                return number
+        lanes.append(end)
+        return len(lanes) - 1
+
+    def _track(self, agent: AgentName, thread: ThreadId, lane: int) -> int:
+        return self._tracks.setdefault((agent, thread, lane), len(self._tracks) + 1)
+
+    def _at(self, at: int) -> float:
+        return self._us(at - self._flat.start)
+
+    @staticmethod
+    def _us(length: int) -> float:
+        return max(length, 0) / _US
+
+    def _meta(self, name: str, process: int, track: int, args: _Event) -> _Event:
+        return {"name": name, "ph": "M", "pid": process, "tid": track, "args": args}
