@@ -12,7 +12,7 @@ import msgspec
 
 from threadbus.replay.forms.flat import Act, Flat, end_of, start_of
 from threadbus.replay.forms.options import FormOptions
-from threadbus.replay.story import ModelStep, SaidStep, Timeline, ToolStep, Turn
+from threadbus.replay.story import ModelStep, Timeline, ToolStep, Turn
 from threadbus.replay.text import first_line, neutral
 from threadbus.replay.words import thread_name, words_of
 from threadbus.schemas import AgentName, ThreadId
@@ -50,6 +50,7 @@ class _Trace:
         self._tracks: dict[tuple[AgentName, ThreadId, int], int] = {}
         self._busy: dict[tuple[AgentName, ThreadId], list[int]] = {}
         self._of_turn: dict[int, int] = {}
+        self._open: dict[int, list[int]] = {}
 
     def events(self) -> Iterator[_Event]:
         """Write turns, calls, arrows from mentions, and findings; names of tracks last."""
@@ -58,8 +59,8 @@ class _Trace:
             yield self._meta("process_sort_index", process, 0, {"sort_index": process})
         for number, turn in enumerate(self._by_start(), 1):
             yield from self._turn(turn, number)
-        for act in self._flat.acts:
-            yield from self._step(act)
+        for act in sorted(self._flat.acts, key=lambda act: (self._span(act)[0], act.step.seq)):
+            yield self._step(act)
         for finding in self._flat.findings:
             agent = finding.agent or next(iter(self._processes), AgentName("run"))
             thread = finding.thread or ThreadId("main")
@@ -74,7 +75,7 @@ class _Trace:
                 "args": {"seq": finding.seq, "text": neutral(finding.text)},
             }
         for (agent, thread, lane), track in self._tracks.items():
-            more = f" ({lane + 1})" if lane else ""
+            more = f" ({lane + 1})" if lane > 0 else f" (calls {1 - lane})" if lane < 0 else ""
             title = f"{first_line(thread_name(self._timeline, thread), 60)}{more}"
             process = self._processes.get(agent, 1)
             yield self._meta("thread_name", process, track, {"name": title})
@@ -129,31 +130,53 @@ class _Trace:
             "tid": track,
         }
 
-    def _step(self, act: Act) -> Iterator[_Event]:
+    def _step(self, act: Act) -> _Event:
         step, turn = act
+        start, end = self._span(act)
+        words = words_of(step, self._timeline)
         track = None if turn is None else self._of_turn.get(id(turn))
         if track is None:
             track = self._track(step.agent, step.thread, 0)
-        words = words_of(step, self._timeline)
         event: _Event = {
             "name": first_line(words.verb, _NAME_CHARS),
+            "cat": str(step.__struct_config__.tag),
+            "ts": self._at(start),
             "pid": self._processes[step.agent],
-            "tid": track,
             "args": {"seq": step.seq, "text": neutral(words.text), "facts": list(words.facts)},
         }
-        match step:
-            case ModelStep():
-                start = step.at - step.duration_ns
-                yield {**event, **self._span("model", start, step.duration_ns)}
-            case ToolStep():
-                yield {**event, **self._span("tool", step.at, step.duration_ns or 0)}
-            case SaidStep():
-                yield {**event, "cat": "said", "ph": "i", "s": "t", "ts": self._at(step.at)}
-            case _:
-                yield {**event, "cat": "failure", "ph": "i", "s": "t", "ts": self._at(step.at)}
+        if isinstance(step, ModelStep | ToolStep):
+            track = self._free(step, track, start, end)
+            return {**event, "ph": "X", "dur": self._us(end - start), "tid": track}
+        return {**event, "ph": "i", "s": "t", "tid": track}
 
-    def _span(self, kind: str, start: int, length: int) -> _Event:
-        return {"cat": kind, "ph": "X", "ts": self._at(start), "dur": self._us(length)}
+    def _span(self, act: Act) -> tuple[int, int]:
+        """Return when a step began and ended, within its turn: other clocks may differ a little."""
+        step, turn = act
+        start = end = step.at
+        if isinstance(step, ModelStep):
+            start = step.at - step.duration_ns
+        elif isinstance(step, ToolStep):
+            end = step.at + (step.duration_ns or 0)
+        if turn is not None and id(turn) in self._of_turn:
+            low, high = start_of(turn), end_of(turn, self._timeline)
+            start, end = min(max(start, low), high), min(max(end, low), high)
+        return start, end
+
+    def _free(self, step: ModelStep | ToolStep, track: int, start: int, end: int) -> int:
+        """Return a track on which a call lies beside or inside the others: *track* if it can be.
+
+        Viewers draw only what is nested.
+        """
+        lane = 0
+        while True:
+            ends = self._open.setdefault(track, [])
+            while ends and ends[-1] <= start:
+                ends.pop()
+            if not ends or ends[-1] >= end:
+                ends.append(end)
+                return track
+            lane += 1
+            track = self._track(step.agent, step.thread, -lane)
 
     def _lane(self, turn: Turn, start: int, end: int) -> int:
         """Return the first track of the agent and thread on which no other turn is running."""

@@ -70,7 +70,7 @@ def _script() -> str:
 
 @cache
 def _asset(name: str) -> str:
-    return files(__package__).joinpath("assets", name).read_text(encoding="utf-8")
+    return files("threadbus.replay.forms").joinpath("assets", name).read_text(encoding="utf-8")
 
 
 def _digest(text: str) -> str:
