@@ -15,7 +15,7 @@ from threadbus.replay.forms.options import FormOptions
 from threadbus.replay.story import ModelStep, Timeline, ToolStep, Turn
 from threadbus.replay.text import first_line, neutral
 from threadbus.replay.words import thread_name, words_of
-from threadbus.schemas import AgentName, ThreadId
+from threadbus.schemas import AgentName, EventId, ThreadId
 
 _US: Final = 1_000
 _NAME_CHARS: Final = 80
@@ -50,6 +50,8 @@ class _Trace:
         self._tracks: dict[tuple[AgentName, ThreadId, int], int] = {}
         self._busy: dict[tuple[AgentName, ThreadId], list[int]] = {}
         self._of_turn: dict[int, int] = {}
+        self._by_id = {act.step.id: act for act in flat.acts}
+        self._asked: set[EventId] = set()
         self._open: dict[int, list[int]] = {}
 
     def events(self) -> Iterator[_Event]:
@@ -110,25 +112,32 @@ class _Trace:
                 "tokens_out": turn.output_tokens,
             },
         }
-        asker = self._processes.get(turn.woken_by) if turn.woken_by else None
-        if asker is None or not turn.asked_at or turn.woken_by is None:
+        yield from self._arrow(turn, number, track)
+
+    def _arrow(self, turn: Turn, number: int, track: int) -> Iterator[_Event]:
+        """Draw the mention, from what its sender was doing to the turn that it woke."""
+        asker = turn.woken_by
+        if asker is None or asker not in self._processes or not turn.asked_at:
             return
+        act = self._by_id.get(turn.mention)
+        at, source = turn.asked_at, None
+        if act is not None and act.turn is not None:
+            source = self._of_turn.get(id(act.turn))
+            at = self._span(act)[0]
+        if source is None:
+            # An arrow begins in a span only, and who asks outside of a turn has none.
+            source = self._track(asker, turn.thread, 0)
+            if turn.mention not in self._asked:
+                self._asked.add(turn.mention)
+                name = first_line(turn.asked, _NAME_CHARS) or "asks"
+                asks: _Event = {"name": name, "cat": "said", "ph": "X", "dur": 1}
+                yield self._part(asker, source, at, asks)
         arrow: _Event = {"name": "mention", "cat": "mention", "id": number}
-        yield {
-            **arrow,
-            "ph": "s",
-            "ts": self._at(turn.asked_at),
-            "pid": asker,
-            "tid": self._track(turn.woken_by, turn.thread, 0),
-        }
-        yield {
-            **arrow,
-            "ph": "f",
-            "bp": "e",
-            "ts": self._at(max(start, turn.asked_at)),
-            "pid": process,
-            "tid": track,
-        }
+        yield self._part(asker, source, at, {**arrow, "ph": "s"})
+        yield self._part(turn.agent, track, start_of(turn), {**arrow, "ph": "f", "bp": "e"})
+
+    def _part(self, agent: AgentName, track: int, at: int, event: _Event) -> _Event:
+        return {**event, "ts": self._at(at), "pid": self._processes[agent], "tid": track}
 
     def _step(self, act: Act) -> _Event:
         step, turn = act

@@ -218,11 +218,11 @@ function drawArtifacts(panel) {
 }
 
 function suspectLine(one) {
-  return el("div", {}, el("span", { class: "kind violation", text: `suspect ${Math.round(one.score * 100)}%` }), " ", one.a === undefined ? "" : person(one.a), ` at step ${one.s}: ${one.reasons.join(" ")} `, stepLink(one.at, "show"));
+  return el("div", {}, el("span", { class: "kind violation", text: `suspect ${Math.round(one.score * 100)}%` }), " ", one.a === undefined ? "" : person(one.a), ` at step ${one.s}: ${short(one.reasons.join(" "), 240)} `, stepLink(one.at, "show"));
 }
 
 function findingLine(one) {
-  return el("div", {}, el("span", { class: `kind ${one.kind}`, text: `${one.kind} ${one.id}` }), " ", ...marked(one.text), " ", stepLink(one.at, "show"));
+  return el("div", {}, el("span", { class: `kind ${one.kind}`, text: `${one.kind} ${one.id}` }), " ", ...marked(one.text, 240), " ", stepLink(one.at, "show"));
 }
 
 function drawFindings(panel) {
