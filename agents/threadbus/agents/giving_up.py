@@ -79,7 +79,7 @@ class GivingUp:
             return
         async for entry in self._bus.read(self._event.task, MAIN_THREAD):
             if isinstance(entry, Recorded) and isinstance(entry.event.data, TaskOpened):
-                if entry.event.mentions == (self._bus.name,):
+                if entry.event.addressees == (self._bus.name,):
                     await self.end_task(error)
                 return
 

@@ -32,7 +32,7 @@ async def is_its_turn(bus: Bus, event: Event, seq: int) -> bool:
             other = entry.event
             if other.sender == bus.name and other.cause is not None and _settles(other):
                 settled.add(other.cause)
-            elif entry.seq < seq and bus.name in other.mentions and _keeps_order(other):
+            elif entry.seq < seq and bus.name in other.addressees and _keeps_order(other):
                 waiting.add(other.id)
     except (BusError, TimeoutError) as error:
         _log.warning("could not see whose turn it is", reason=str(error))

@@ -39,6 +39,9 @@ from threadbus.bus.errors import (
 from threadbus.bus.following import (
     Entry,
 )
+from threadbus.bus.forks import (
+    Forks,
+)
 from threadbus.bus.inbox import (
     Delivery,
     Inbox,
@@ -126,6 +129,7 @@ __all__ = [
     "ConnectError",
     "Delivery",
     "Entry",
+    "Forks",
     "Inbox",
     "InputRequest",
     "InvalidSettingError",

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from threadbus.bus.artifacts import Artifacts
 from threadbus.bus.following import Entry
+from threadbus.bus.forks import Forks
 from threadbus.bus.inbox import Inbox, open_inbox
 from threadbus.bus.live import LiveHandler, decoding, encode_live
 from threadbus.bus.log import Appended, EventLog
@@ -67,6 +68,7 @@ class Bus:
         self.tasks = Tasks(self._speaker)
         self.threads = Threads(self._speaker)
         self.waits = Waits(self._log)
+        self.forks = Forks(self._log)
 
     @property
     def registry(self) -> Registry:

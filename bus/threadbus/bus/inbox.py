@@ -7,8 +7,9 @@ each other by moments; who needs the order of a thread to the letter looks into 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -27,6 +28,7 @@ from threadbus.schemas import (
     Recorded,
     Rejected,
     SchemaError,
+    TaskForked,
     parse_event_subject,
 )
 
@@ -70,6 +72,46 @@ class Delivery:
         await self._message.in_progress()
 
 
+class _Shared(InboxMessage):
+    """One message that several deliveries hold: acknowledged once each of them is."""
+
+    def __init__(self, message: InboxMessage, holders: int) -> None:
+        self._message = message
+        self._holders = holders
+
+    @property
+    def subject(self) -> str:
+        return self._message.subject
+
+    @property
+    def body(self) -> bytes:
+        return self._message.body
+
+    @property
+    def seq(self) -> int:
+        return self._message.seq
+
+    @property
+    def stored_at(self) -> int:
+        return self._message.stored_at
+
+    @property
+    def deliveries(self) -> int:
+        # What it stands for was delivered before, where it was first said.
+        return self._message.deliveries + 1
+
+    async def ack(self) -> None:
+        self._holders -= 1
+        if self._holders == 0:
+            await self._message.ack()
+
+    async def nak(self, delay: timedelta) -> None:
+        await self._message.nak(delay)
+
+    async def in_progress(self) -> None:
+        await self._message.in_progress()
+
+
 class Inbox(AsyncIterator[Delivery]):
     """An attached inbox; see :meth:`threadbus.bus.Bus.inbox`."""
 
@@ -78,6 +120,7 @@ class Inbox(AsyncIterator[Delivery]):
         self._log = log
         self._speaker = speaker
         self._room = room
+        self._ready: deque[Delivery] = deque()
 
     async def __anext__(self) -> Delivery:
         return await self.next()
@@ -90,15 +133,45 @@ class Inbox(AsyncIterator[Delivery]):
         Cancellation: safe; nothing is lost.
         """
         while True:
+            if self._ready:
+                return self._ready.popleft()
             message = await self._pull.next(self._room)
             entry = decode_entry(
                 StoredMessage(message.seq, message.subject, message.body, message.stored_at)
             )
-            if isinstance(entry, Recorded):
+            if isinstance(entry, Recorded) and isinstance(entry.event.data, TaskForked):
+                self._ready.extend(await self._woken(message, entry, entry.event.data))
+            elif isinstance(entry, Recorded):
                 self._log.learn(entry)
                 return Delivery(message, entry)
-            await self._report(entry)
+            else:
+                await self._report(entry)
+                await message.ack()
+
+    async def _woken(
+        self, message: InboxMessage, entry: Recorded, data: TaskForked
+    ) -> list[Delivery]:
+        """Return what this agent had not settled where a super-task was forked.
+
+        Only copies can be named: nobody is woken a second time by what was said here.
+        """
+        name = self._speaker.name
+        wanted = {wake.event for wake in data.wakes if wake.agent == name}
+        found: list[Recorded] = []
+        if wanted:
+            async with aclosing(self._log.read(entry.event.task)) as entries:
+                async for known in entries:
+                    if known.seq >= entry.seq or not wanted:
+                        break
+                    if isinstance(known, Recorded) and known.event.id in wanted:
+                        wanted.discard(known.event.id)
+                        if name in known.event.addressees and known.event.copy_of is not None:
+                            found.append(known)
+        if not found:
+            _log.warning("a fork wakes this agent for nothing", task=entry.event.task)
             await message.ack()
+        shared = _Shared(message, len(found))
+        return [Delivery(shared, known) for known in found]
 
     async def _report(self, entry: Rejected) -> None:
         """Tell the sender, as far as the subject says who that is."""

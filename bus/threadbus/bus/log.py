@@ -39,6 +39,7 @@ from threadbus.schemas import (
     EventClass,
     Recorded,
     SubjectFilter,
+    TaskForked,
     TaskId,
     TaskOpened,
     ThreadId,
@@ -222,9 +223,9 @@ class EventLog(LogReader):
                 f"opening {what} {event.task}", "it was opened before", ["use it", "another id"]
             )
         state.check_open()
-        outside = [
-            name for name in (event.sender, *event.mentions) if name not in state.participants
-        ]
+        forked = isinstance(event.data, TaskForked)
+        named = (event.sender,) if forked else (event.sender, *event.mentions)
+        outside = [name for name in named if name not in state.participants]
         if outside:
             raise NotAParticipantError(outside, event.task, event.thread, list(state.participants))
 

@@ -20,6 +20,7 @@ from threadbus.schemas import (
     Event,
     EventClass,
     EventId,
+    ForkedFrom,
     InputGiven,
     InputRequested,
     ModelCalled,
@@ -28,6 +29,7 @@ from threadbus.schemas import (
     Parts,
     Recorded,
     TaskClosed,
+    TaskForked,
     TaskId,
     TaskOpened,
     TaskStatus,
@@ -84,6 +86,9 @@ class ThreadState(msgspec.Struct, kw_only=True):
         """Whether *event* may be appended: quick, and without a reason where it may not."""
         if not self.is_open or event.sender not in self.participants:
             return False
+        if isinstance(event.data, TaskForked):
+            # It also wakes those who take part in other threads only.
+            return True
         for name in event.mentions:
             if name not in self.participants:
                 return False
@@ -141,7 +146,7 @@ class ThreadState(msgspec.Struct, kw_only=True):
         self.creator = event.sender
         self.opened_at = event.at
         self.is_open = True
-        named = (event.sender, *map(AgentName, participants), *event.mentions)
+        named = (event.sender, *map(AgentName, participants), *event.addressees)
         self.participants = dict.fromkeys(named)
 
     def _close(self, outcome: str, summary: str) -> None:
@@ -184,6 +189,9 @@ class TaskState(msgspec.Struct, kw_only=True):
     ignored: int = 0
     """Events, other than control events, from outside their thread, which do not count."""
     seen: set[EventId] = set()
+    forked_from: ForkedFrom | None = None
+    is_fork_whole: bool = False
+    """Whether all of the beginning of a fork is there; until then it is paused."""
 
     @property
     def exists(self) -> bool:
@@ -245,6 +253,11 @@ class TaskState(msgspec.Struct, kw_only=True):
     def _control(self, event: Event) -> None:
         if not self.is_open and self.exists:
             return
+        self._take_control(event)
+        if self.forked_from is not None and not self.is_fork_whole and not self.status.is_final:
+            self.status = TaskStatus.PAUSED
+
+    def _take_control(self, event: Event) -> None:
         match event.data:
             case TaskOpened() as data:
                 if self.exists:
@@ -255,6 +268,11 @@ class TaskState(msgspec.Struct, kw_only=True):
                 self.question = data.parts
                 self.token_budget = data.token_budget
                 self.deadline_at = data.deadline_at
+                self.forked_from = data.forked_from
+            case TaskForked() as data:
+                if self.forked_from is not None and not self.is_fork_whole:
+                    self.is_fork_whole = True
+                    self.status = data.status
             case TaskStatusChanged() as data:
                 self.status = data.status
                 self.note = data.note

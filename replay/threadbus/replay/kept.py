@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from threadbus.schemas import AgentName, EventId, ThreadId
+from threadbus.schemas import AgentName, EventId, TaskId, ThreadId
 
 
 class InputRequest(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -86,6 +86,30 @@ class Artifact(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Bytes."""
     sha256: str = ""
     """Absent when the content is inside the event."""
+
+
+class Fork(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """That the run begins with a copy of another one."""
+
+    task: TaskId
+    """The other one."""
+    seq: int
+    """The last sequence of its log that was copied."""
+    copies: int = 0
+    """Events of this log that are copies."""
+    expected: int = 0
+    """How many there are to be, where that is known."""
+    edit: str = ""
+    """What was said there instead of what the other one has."""
+    forked_at: int | None = None
+    """When the copy was whole and the run began to go its own way; absent while it is not."""
+    forked_by: AgentName | None = None
+    gap_ns: int = 0
+    """From the last thing that was copied to the fork; no part of the duration."""
+    woken: tuple[AgentName, ...] = ()
+    """Who had not settled a mention at that point and was woken again."""
+    notes: tuple[str, ...] = ()
+    """What the copy could not take along."""
 
 
 class Answer(msgspec.Struct, kw_only=True, omit_defaults=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from threadbus.replay.kept import Answer, Assignment, InputRequest, Plan, PlanItem, Proposal
+from threadbus.replay.kept import Answer, Assignment, Fork, InputRequest, Plan, PlanItem, Proposal
 from threadbus.replay.steps import MAX_ITEMS, artifact, cut, cut_parts, ns
 from threadbus.replay.story import SaidStep, ThreadStory, Timeline
 from threadbus.schemas import (
@@ -31,6 +31,8 @@ from threadbus.schemas import (
     PlanRevised,
     ProposalMade,
     TaskClosed,
+    TaskForked,
+    TaskId,
     TaskOpened,
     TaskStatus,
     TaskStatusChanged,
@@ -72,6 +74,7 @@ class Records:
         self._timeline = timeline
         self._status = TaskStatus.WORKING
         self._pending: set[str] = set()
+        self._copied_to = 0
         self._plan_versions: dict[ThreadId, int] = {}
 
     def thread(self, thread: ThreadId) -> ThreadStory:
@@ -89,6 +92,8 @@ class Records:
         match data:
             case TaskOpened():
                 self._open_task(step, event, data)
+            case TaskForked():
+                self._fork(step, event, data)
             case TaskStatusChanged():
                 self._status = data.status
                 self._set_status()
@@ -180,8 +185,33 @@ class Records:
         timeline.deadline_at = None if data.deadline_at is None else ns(data.deadline_at)
         main = self.thread(MAIN_THREAD)
         main.title, main.opened_by, main.opened_at = data.title, event.sender, step.at
-        for name in (event.sender, *data.participants, *event.mentions):
+        for name in (event.sender, *data.participants, *event.addressees):
             main.participants.setdefault(AgentName(name), True)
+        origin = data.forked_from
+        if origin is not None:
+            timeline.fork = Fork(
+                task=TaskId(origin.task),
+                seq=ns(origin.seq),
+                expected=ns(origin.events),
+                edit=cut(origin.edit).text,
+            )
+        self._set_status()
+
+    def note_copy(self, at: int) -> None:
+        """Note that an event of this run is a copy."""
+        self._copied_to = max(self._copied_to, at)
+        if self._timeline.fork is not None:
+            self._timeline.fork.copies += 1
+
+    def _fork(self, step: SaidStep, event: Event, data: TaskForked) -> None:
+        fork = self._timeline.fork
+        if fork is None or fork.forked_at is not None:
+            return
+        fork.forked_at, fork.forked_by = step.at, event.sender
+        fork.gap_ns = max(step.at - self._copied_to, 0)
+        fork.woken = event.mentions
+        fork.notes = step.items
+        self._status = data.status
         self._set_status()
 
     def _close_task(self, step: SaidStep, data: TaskClosed) -> None:
@@ -196,6 +226,10 @@ class Records:
     def _set_status(self) -> None:
         timeline = self._timeline
         if timeline.closed_at is None:
+            fork = timeline.fork
+            if fork is not None and fork.forked_at is None:
+                timeline.status = TaskStatus.PAUSED.value
+                return
             waits = self._pending and self._status is TaskStatus.WORKING
             timeline.status = (TaskStatus.INPUT_REQUIRED if waits else self._status).value
 

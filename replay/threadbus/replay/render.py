@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Final
 
+from threadbus.replay.kept import Fork
 from threadbus.replay.layout import Row, write_row
 from threadbus.replay.paint import Painter, Span, agent_style
 from threadbus.replay.story import (
@@ -18,7 +19,7 @@ from threadbus.replay.story import (
 )
 from threadbus.replay.text import duration, first_line, moment, offset, plural
 from threadbus.replay.words import names, thread_name, tokens, words_of
-from threadbus.schemas import MAIN_THREAD, AgentName, ThreadId
+from threadbus.schemas import MAIN_THREAD, AgentName, TaskId, ThreadId
 
 MAX_DEPTH: Final = 5
 """Levels of threads in threads that are drawn inside one another; deeper ones stand beside."""
@@ -95,6 +96,8 @@ class TreeRenderer:
             if totals.playbook_calls < totals.model_calls:
                 which = f"{totals.playbook_calls:,} of {totals.model_calls:,} model calls"
             self._note(f"answered by a playbook, not by a model: {which}")
+        if timeline.fork is not None:
+            self._note(_fork_note(timeline.fork, timeline.task))
         if not timeline.is_complete:
             self._note(f"only the first {plural(totals.events, 'event')} were read (--limit)")
 
@@ -251,6 +254,14 @@ class TreeRenderer:
     def _note(self, text: str) -> None:
         for line in self._painter.wrap(text, self._painter.width or 0):
             self._painter.line([Span(line, "warn")])
+
+
+def _fork_note(fork: Fork, task: TaskId | None) -> str:
+    whence = f"a fork of {fork.task} at its entry {fork.seq:,}"
+    if fork.forked_at is not None:
+        return f"{whence}: {plural(fork.copies, 'event')} copied, then it goes its own way"
+    so_far = f"{fork.copies:,} of {plural(fork.expected, 'event')}"
+    return f"{whence}, not finished: {so_far} copied; busreplay fork --resume {task} goes on"
 
 
 def _branches(*, is_last: bool) -> tuple[str, str]:

@@ -34,7 +34,7 @@ class Selection(msgspec.Struct, frozen=True):
         event = item.event
         if self.thread and event.thread != self.thread:
             return False
-        return not self.agent or self.agent == event.sender or self.agent in event.mentions
+        return not self.agent or self.agent == event.sender or self.agent in event.addressees
 
     def check(self, timeline: Timeline) -> None:
         """Check that the run has what is asked for.

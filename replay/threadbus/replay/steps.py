@@ -42,6 +42,7 @@ from threadbus.schemas import (
     ProposalMade,
     ReferencePart,
     TaskClosed,
+    TaskForked,
     TaskOpened,
     TaskStatusChanged,
     TextPart,
@@ -204,7 +205,7 @@ def said_step(seq: int, at: int, event: Event) -> SaidStep:
         thread=event.thread,
         cause=event.cause,
         type=cut(event.type, MAX_WORD_CHARS).text,
-        to=event.mentions,
+        to=event.addressees,
         text=content.text,
         chars=content.chars,
         about=content.about,
@@ -276,6 +277,8 @@ def _control(data: AnyData) -> _Content:
             return _of(data.note, verdict=data.status.value)
         case TaskClosed():
             return _of(data.summary, data.answer or "", data.outcome.value)
+        case TaskForked():
+            return _of(data.origin.edit, data.origin.task, data.status.value, data.notes)
         case InputRequested():
             return _of(data.parts)
         case InputGiven():

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from threadbus.replay.finding import Finding, Suspect
-from threadbus.replay.kept import Answer, Artifact, Assignment, InputRequest, Plan, Proposal
+from threadbus.replay.kept import Answer, Artifact, Assignment, Fork, InputRequest, Plan, Proposal
 from threadbus.schemas import AgentName, EventId, TaskId, ThreadId
 
 FORMAT: Final = "threadbus.timeline/1"
@@ -269,6 +269,8 @@ class Timeline(msgspec.Struct, kw_only=True):
     token_budget: int | None = None
     deadline_at: int | None = None
     accepted_answer: EventId | None = None
+    fork: Fork | None = None
+    """What the run is a fork of, if it is one."""
     is_complete: bool = True
     """False when reading stopped early because a limit was reached."""
     totals: Totals = msgspec.field(default_factory=Totals)
@@ -291,9 +293,13 @@ class Timeline(msgspec.Struct, kw_only=True):
 
     @property
     def duration_ns(self) -> int:
-        """From the opening to the close, or to the last event of a run that goes on."""
+        """From the opening to the close, or to the last event of a run that goes on.
+
+        The time between what a fork has copied and the fork does not count.
+        """
         start = self.opened_at or self.first_at
-        return max((self.closed_at or self.last_at) - start, 0)
+        gap = 0 if self.fork is None else self.fork.gap_ns
+        return max((self.closed_at or self.last_at) - start - gap, 0)
 
     @property
     def answer(self) -> Answer | None:

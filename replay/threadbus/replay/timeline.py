@@ -48,6 +48,7 @@ from threadbus.schemas import (
     OpaqueData,
     Recorded,
     Rejected,
+    TaskForked,
     ToolCalled,
     ToolReturned,
 )
@@ -97,12 +98,19 @@ class TimelineFold:
             totals.duplicates += 1
             return None
         totals.events += 1
-        stored_at = ns(item.stored_at)
+        # A copy stands where its original stood, also in time.
+        origin = event.copy_of
+        stored_at = ns(item.stored_at if origin is None else origin.at)
         at = stored_at or ns(event.at)
         timeline.first_at = min(timeline.first_at or at, at)
         timeline.last_at = max(timeline.last_at, at)
         timeline.last_seq = max(timeline.last_seq, item.seq)
-        return self._take(item.seq, at, stored_at, event)
+        entry = self._take(item.seq, at, stored_at, event)
+        if origin is not None:
+            self._records.note_copy(at)
+        elif isinstance(event.data, TaskForked):
+            self._index.wake_again(at, event.data)
+        return entry
 
     def apply_all(self, items: Iterable[Recorded | Rejected]) -> Timeline:
         """Take every one of *items* and return the story."""
@@ -123,9 +131,10 @@ class TimelineFold:
             entry = self._observe(seq, at, stored_at, event, turn, agent)
         else:
             entry = self._say(seq, at, event, turn)
-        if event.mentions:
+        woken_here = () if isinstance(event.data, TaskForked) else event.addressees
+        if woken_here:
             asked = entry.text[:_ASKED_CHARS] if isinstance(entry, SaidStep) else ""
-            for name in event.mentions:
+            for name in woken_here:
                 woken = self._index.wake(seq, at, event, name, asked)
                 if woken is not None:
                     self._add_turn(woken)

@@ -24,6 +24,7 @@ from threadbus.schemas import (
     MessagePosted,
     ModelCalled,
     TaskClosed,
+    TaskForked,
     ThreadId,
     ToolCalled,
     ToolReturned,
@@ -116,6 +117,16 @@ class TurnIndex:
         turn.asked = asked
         return turn if is_new else None
 
+    def wake_again(self, at: int, data: TaskForked) -> None:
+        """Note that mentions which were open where a run was forked are put to their agents again.
+
+        How long they waited where they were first said is no part of this run.
+        """
+        for wake in data.wakes:
+            turn = self._turns.get((EventId(wake.event), AgentName(wake.agent)))
+            if turn is not None:
+                turn.asked_at = at
+
     def adopt(self, seq: int, event: Event) -> Turn | None:
         """Make the turn for an event that belongs to one although no mention was seen.
 
@@ -138,7 +149,7 @@ def is_reply(turn: Turn, event: Event) -> bool:
     """Whether *event* answers the mention of *turn*, rather than asking somebody else."""
     data = event.data
     if isinstance(data, MessagePosted):
-        return not data.awaited and (not event.mentions or turn.woken_by in event.mentions)
+        return not data.awaited and (not event.addressees or turn.woken_by in event.addressees)
     return isinstance(data, _REPLIES)
 
 

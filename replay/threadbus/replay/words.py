@@ -134,6 +134,13 @@ def _closed(step: SaidStep, _: Timeline) -> Words:
     return Words(f"closes the task as {step.verdict}", text=said(step), mood=mood)
 
 
+def _forked(step: SaidStep, timeline: Timeline) -> Words:
+    facts: tuple[str, ...] = ()
+    if timeline.fork is not None and timeline.fork.woken:
+        facts = (f"wakes {names(timeline.fork.woken)}",)
+    return Words("ends the copy: from here on the fork lives", facts, mood="warn")
+
+
 def _input_requested(step: SaidStep, timeline: Timeline) -> Words:
     request = timeline.requests.get(step.id)
     verb = f"needs to know from {timeline.opened_by or 'whoever opened the task'}"
@@ -267,6 +274,7 @@ _SAID: Final[dict[str, Callable[[SaidStep, Timeline], Words]]] = {
     "proposal.made": _proposal,
     "task.artifact_added": _artifact,
     "task.closed": _closed,
+    "task.forked": _forked,
     "task.input_given": _input_given,
     "task.input_requested": _input_requested,
     "task.opened": _opened,

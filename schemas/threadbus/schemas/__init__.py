@@ -24,6 +24,7 @@ from threadbus.schemas.entries import (
 )
 from threadbus.schemas.envelope import (
     Event,
+    Origin,
     Recorded,
     Rejected,
     make_event,
@@ -62,6 +63,7 @@ from threadbus.schemas.events import (
     ErrorInfo,
     EventClass,
     EventData,
+    ForkedFrom,
     HandlingEnded,
     HandlingFailed,
     HandlingStarted,
@@ -81,6 +83,7 @@ from threadbus.schemas.events import (
     PlanStep,
     ProposalMade,
     TaskClosed,
+    TaskForked,
     TaskOpened,
     TaskStatus,
     TaskStatusChanged,
@@ -92,6 +95,7 @@ from threadbus.schemas.events import (
     ToolReturned,
     VoteCast,
     VoteVerdict,
+    Wake,
 )
 from threadbus.schemas.ids import (
     MAIN_THREAD,
@@ -233,6 +237,7 @@ __all__ = [
     "EventId",
     "EventSubject",
     "FilePart",
+    "ForkedFrom",
     "HandlingEnded",
     "HandlingFailed",
     "HandlingStarted",
@@ -253,6 +258,7 @@ __all__ = [
     "ModelCalled",
     "NotJsonError",
     "OpaqueData",
+    "Origin",
     "Part",
     "ParticipantAdded",
     "ParticipantRemoved",
@@ -274,6 +280,7 @@ __all__ = [
     "SubjectFilter",
     "SubjectMismatchError",
     "TaskClosed",
+    "TaskForked",
     "TaskId",
     "TaskOpened",
     "TaskStatus",
@@ -290,6 +297,7 @@ __all__ = [
     "Upcaster",
     "VoteCast",
     "VoteVerdict",
+    "Wake",
     "as_parts",
     "canonical_agent_name",
     "check_mentions",

@@ -14,7 +14,7 @@ import msgspec
 
 from threadbus.schemas.bounds import TYPE_PATTERN, Positive, TimeNs
 from threadbus.schemas.diagnosis import why_changed
-from threadbus.schemas.envelope import Event
+from threadbus.schemas.envelope import Event, Origin
 from threadbus.schemas.errors import (
     LimitExceededError,
     MalformedEventError,
@@ -59,6 +59,7 @@ class _Wire(msgspec.Struct, frozen=True, kw_only=True):
     data: msgspec.Raw
     cause: EventId | None = None
     mentions: tuple[AgentName, ...] = ()
+    origin: Origin | msgspec.UnsetType = msgspec.UNSET
 
 
 _ENCODER: Final = msgspec.json.Encoder()
@@ -118,6 +119,7 @@ def _is_sound(event: Event, data: EventData, body: bytes) -> bool:
             and 0 <= event.at <= MAX_INTEGER
             and is_id(event.id)
             and (cause is None or is_id(cause))
+            and event.origin is msgspec.UNSET
             and type(event.mentions) is tuple
             and (len(event.mentions) < 2 or len(set(event.mentions)) == len(event.mentions))
             and bool(_DECODERS[event.type].decode(_ENCODER.encode(data)) == data)
@@ -247,6 +249,7 @@ def _event(
         cause=wire.cause,
         mentions=tuple(dict.fromkeys(mentions)) if len(mentions) > 1 else mentions,
         data=data,
+        origin=wire.origin,
     )
 
 

@@ -6,9 +6,25 @@ import time
 
 import msgspec
 
+from threadbus.schemas.bounds import Count, HexId, Mentioned, TimeNs
 from threadbus.schemas.events import AnyData, EventClass, OpaqueData
 from threadbus.schemas.ids import AgentName, EventId, TaskId, ThreadId, new_event_id
 from threadbus.schemas.subjects import Subject, event_subject
+
+
+class Origin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The event of another super-task that an event is a copy of: the beginning of a fork."""
+
+    task: HexId
+    id: HexId
+    seq: Count
+    """Its sequence in the log."""
+    at: TimeNs
+    """When the server stored it, in nanoseconds since the epoch."""
+    mentions: Mentioned = ()
+    """The agents that it woke. A copy wakes nobody."""
+    edited: bool = False
+    """Whether the copy says something else than it."""
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +45,19 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     mentions: tuple[AgentName, ...] = ()
     """The agents that it wakes, each once, at most 16."""
     data: AnyData
+    origin: Origin | msgspec.UnsetType = msgspec.UNSET
+    """What it is a copy of; absent for an event that was said here."""
+
+    @property
+    def copy_of(self) -> Origin | None:
+        """What it is a copy of, or nothing."""
+        return None if isinstance(self.origin, msgspec.UnsetType) else self.origin
+
+    @property
+    def addressees(self) -> tuple[AgentName, ...]:
+        """Whom it is for: the agents that it wakes; those that its original woke, of a copy."""
+        origin = self.copy_of
+        return self.mentions if origin is None else tuple(map(AgentName, origin.mentions))
 
     @property
     def event_class(self) -> EventClass:

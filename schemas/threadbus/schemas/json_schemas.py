@@ -15,7 +15,7 @@ import msgspec.inspect as mi
 
 from threadbus.schemas.bounds import HexId, Mentioned, Name, Positive, TimeNs, TypeName
 from threadbus.schemas.cards import AgentRecord, Presence
-from threadbus.schemas.envelope import Event
+from threadbus.schemas.envelope import Event, Origin
 from threadbus.schemas.events import DATA_TYPES, EventData
 
 Json: TypeAlias = dict[str, object]
@@ -35,7 +35,9 @@ _ENVELOPE_TYPES: Final[dict[str, object]] = {
     "cause": Optional[HexId],  # noqa: UP045 - pyright has no ``|`` for what is Annotated
     "mentions": Mentioned,
     "data": dict,
+    "origin": Origin,
 }
+_OPTIONAL: Final = frozenset({"cause", "mentions", "origin"})
 
 
 def definitions(ref_prefix: str) -> Json:
@@ -44,23 +46,24 @@ def definitions(ref_prefix: str) -> Json:
     Args:
         ref_prefix: what a reference puts before a name, ``#/$defs/`` for instance.
     """
-    structs: list[type[msgspec.Struct]] = [*DATA_TYPES.values(), AgentRecord, Presence]
+    structs: list[type[msgspec.Struct]] = [*DATA_TYPES.values(), AgentRecord, Presence, Origin]
     _, components = msgspec.json.schema_components(structs, ref_template=ref_prefix + "{name}")
     for struct in _all_structs(structs):
         _describe_fields(components[struct.__name__], struct)
     for name, kind in DATA_TYPES.items():
         about = {"x-type": name, "x-version": kind.VERSION, "x-class": kind.CLASS.value}
         components[kind.__name__].update(about)
-    everything: Json = {ENVELOPE: _envelope(), **dict(sorted(components.items()))}
+    everything: Json = {ENVELOPE: _envelope(ref_prefix), **dict(sorted(components.items()))}
     return {name: _tidy(schema) for name, schema in everything.items()}
 
 
-def _envelope() -> Json:
+def _envelope(ref_prefix: str) -> Json:
     properties: Json = {
         name: msgspec.json.schema(_ENVELOPE_TYPES[name]) for name in Event.__struct_fields__
     }
+    properties["origin"] = {"$ref": f"{ref_prefix}Origin"}
     cast("Json", properties["mentions"])["uniqueItems"] = True
-    required = [name for name in Event.__struct_fields__ if name not in {"cause", "mentions"}]
+    required = [name for name in Event.__struct_fields__ if name not in _OPTIONAL]
     schema: Json = {
         "title": ENVELOPE,
         "description": "What every event has, whatever its type. Fields that are not known are "

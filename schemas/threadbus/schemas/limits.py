@@ -35,6 +35,9 @@ MAX_PLAN_STEPS: Final = 256
 MAX_REASONS: Final = 64
 """Reasons given for one plan, critique or vote; dissenting voices in one answer."""
 
+MAX_WAKES: Final = 256
+"""Mentions that were open where a super-task was forked."""
+
 MAX_SOURCES: Final = 256
 """Events that one answer names as what it rests on."""
 

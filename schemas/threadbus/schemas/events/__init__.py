@@ -22,12 +22,15 @@ from threadbus.schemas.events.observation import (
 )
 from threadbus.schemas.events.task import (
     ArtifactAdded,
+    ForkedFrom,
     InputGiven,
     InputRequested,
     TaskClosed,
+    TaskForked,
     TaskOpened,
     TaskStatus,
     TaskStatusChanged,
+    Wake,
 )
 from threadbus.schemas.events.thread import (
     ConversationState,
@@ -73,6 +76,7 @@ class OpaqueData(msgspec.Struct, frozen=True, kw_only=True):
 
 AnyData: TypeAlias = (
     TaskOpened
+    | TaskForked
     | TaskStatusChanged
     | InputRequested
     | InputGiven
@@ -137,6 +141,7 @@ __all__ = [
     "ErrorInfo",
     "EventClass",
     "EventData",
+    "ForkedFrom",
     "HandlingEnded",
     "HandlingFailed",
     "HandlingStarted",
@@ -156,6 +161,7 @@ __all__ = [
     "PlanStep",
     "ProposalMade",
     "TaskClosed",
+    "TaskForked",
     "TaskOpened",
     "TaskStatus",
     "TaskStatusChanged",
@@ -167,4 +173,5 @@ __all__ = [
     "ToolReturned",
     "VoteCast",
     "VoteVerdict",
+    "Wake",
 ]

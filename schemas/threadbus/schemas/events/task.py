@@ -8,10 +8,13 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from threadbus.schemas.bounds import (
+    WAY_OUT,
     Count,
     HexId,
     Labels,
+    Name,
     Note,
+    Notes,
     Participants,
     Positive,
     TimeNs,
@@ -19,6 +22,7 @@ from threadbus.schemas.bounds import (
 )
 from threadbus.schemas.errors import MalformedEventError
 from threadbus.schemas.events.base import EventClass, EventData, PartList
+from threadbus.schemas.limits import MAX_WAKES
 from threadbus.schemas.parts import Part
 
 
@@ -47,6 +51,18 @@ OpenStatus = Annotated[TaskStatus, msgspec.Meta(extra_json_schema=_statuses(fina
 FinalStatus = Annotated[TaskStatus, msgspec.Meta(extra_json_schema=_statuses(final=True))]
 
 
+class ForkedFrom(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The super-task, and the point in its log, that a fork begins with a copy of."""
+
+    task: HexId
+    seq: Count
+    """The last sequence that is copied."""
+    events: Count = 0
+    """How many copies the fork begins with, this event among them."""
+    edit: Note = ""
+    """What the last thing that was asked says instead."""
+
+
 class TaskOpened(EventData, frozen=True, kw_only=True):
     """Open a super-task and ask its question, in one append.
 
@@ -65,6 +81,8 @@ class TaskOpened(EventData, frozen=True, kw_only=True):
     """Model tokens that the whole task may use."""
     deadline_at: TimeNs | None = None
     labels: Labels = {}
+    forked_from: ForkedFrom | None = None
+    """What this is a fork of; it is whole once ``task.forked`` has followed."""
 
 
 class TaskStatusChanged(EventData, frozen=True, kw_only=True):
@@ -86,6 +104,36 @@ class TaskStatusChanged(EventData, frozen=True, kw_only=True):
             raise MalformedEventError(
                 f"{self.TYPE}: status {self.status.value!r} is final; close the task to reach it"
             )
+
+
+class Wake(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent, and the copy of a mention that it had not settled yet."""
+
+    agent: Name
+    event: HexId
+
+
+Wakes = Annotated[
+    tuple[Wake, ...],
+    msgspec.Meta(max_length=MAX_WAKES, extra={WAY_OUT: "fork where fewer mentions are open"}),
+]
+
+
+class TaskForked(EventData, frozen=True, kw_only=True):
+    """End the copied beginning of a fork: from here on it lives.
+
+    Those mentioned handle the copies named for them, as if these had just come.
+    """
+
+    TYPE: ClassVar = "task.forked"
+    CLASS: ClassVar = EventClass.CTL
+
+    origin: ForkedFrom
+    status: OpenStatus = TaskStatus.WORKING
+    """Where the task stood at that point."""
+    wakes: Wakes = ()
+    notes: Notes = ()
+    """What a copy of the log could not take along."""
 
 
 class InputRequested(EventData, frozen=True, kw_only=True):
