@@ -30,7 +30,9 @@ from threadbus.replay.terminal import (
     stop,
 )
 
-VERBS: Final[dict[str, str]] = {}
+VERBS: Final[dict[str, str]] = {
+    "fork": "threadbus.replay.verbs.fork",
+}
 """Verb → the module whose ``app`` runs it; imported when it is typed."""
 
 app = make_app()

@@ -6,7 +6,10 @@
         │   ├── UnknownTaskError        no super-task has it
         │   └── AmbiguousTaskError      several have this prefix
         ├── UnknownFilterError          --thread or --agent names nothing in the run
-        └── ExportFileError             an exported file cannot be opened or read
+        ├── PointError                  a run has no such entry
+        ├── ForkError                   a run cannot be forked there
+        ├── ExportFileError             an exported file cannot be opened or read
+        └── ImportFileError             a log of another system cannot be imported
 
 A line of the log that cannot be read is no error: it is reported as part of the run.
 """
@@ -68,6 +71,45 @@ class UnknownFilterError(ReplayError):
     def __str__(self) -> str:
         known = ", ".join(self.known) or "none"
         return f"no {self.what} {shorten(self.wanted)!r} in this run; it has {known}"
+
+
+class PointError(ReplayError):
+    """A run has no such entry."""
+
+    def __init__(self, wanted: str, reason: str) -> None:
+        super().__init__(wanted, reason)
+        self.wanted = wanted
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"no entry {shorten(self.wanted)!r}: {self.reason}"
+
+
+class ForkError(ReplayError):
+    """A run cannot be forked there."""
+
+    def __init__(self, where: str, reason: str, way_out: str) -> None:
+        super().__init__(where, reason, way_out)
+        self.where = where
+        self.reason = reason
+        self.way_out = way_out
+
+    def __str__(self) -> str:
+        return f"cannot fork {shorten(self.where, 200)}: {self.reason}; {self.way_out}"
+
+
+class ImportFileError(ReplayError):
+    """A log of another system cannot be imported."""
+
+    def __init__(self, path: str, reason: str, way_out: str = "") -> None:
+        super().__init__(path, reason, way_out)
+        self.path = path
+        self.reason = reason
+        self.way_out = way_out
+
+    def __str__(self) -> str:
+        hint = f"; {self.way_out}" if self.way_out else ""
+        return f"cannot import {shorten(self.path, 200)!r}: {self.reason}{hint}"
 
 
 class ExportFileError(ReplayError):

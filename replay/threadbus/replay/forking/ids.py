@@ -1,10 +1,10 @@
 """The ids of copies: new, the same each time, and such that agents find their own work again.
 
 An agent derives the id of what it says from the mention, its name and a place in the turn
-(:func:`~threadbus.schemas.derive_event_id`). Where the id of an original is of that kind, its copy
-gets the id that the agent would derive from the copy of the mention: when it is woken again it takes
-what it had done from the log instead of doing it twice. Any other copy gets an id derived from its
-original and the fork.
+(:func:`~threadbus.schemas.derive_event_id`). Where the id of an original is of that kind, its
+copy gets the id that the agent would derive from the copy of the mention: when it is woken again
+it takes what it had done from the log instead of doing it twice. Any other copy gets an id derived
+from its original and the fork.
 """
 
 from __future__ import annotations

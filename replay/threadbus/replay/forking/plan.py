@@ -81,7 +81,7 @@ class ForkPlan(msgspec.Struct, kw_only=True):
 
 
 class _Kept(msgspec.Struct):
-    originals: list[Recorded] = []
+    originals: list[Recorded]
     state: TaskState
     left_out: Counter[str]
 
@@ -119,13 +119,9 @@ def plan_fork(
     originals = [
         item
         for item in originals
-        if not turns.is_begun_anew(
-            item.event, state, mentions.get(item.event.cause or EventId(""))
-        )
+        if not turns.is_begun_anew(item.event, state, mentions.get(item.event.cause or EventId("")))
     ]
-    origin = ForkedFrom(
-        task=originals[0].event.task, seq=seq, events=len(originals), edit=edit
-    )
+    origin = ForkedFrom(task=originals[0].event.task, seq=seq, events=len(originals), edit=edit)
     ids = CopyIds(fork)
     copies: list[Event] = []
     wakes: list[Wake] = []
@@ -159,7 +155,7 @@ def plan_fork(
             for name in event.addressees
             if turns.is_open(event, name, state)
         ]
-    notes = (*_ALWAYS, *[f"{count:,} × {what}" for what, count in kept.left_out.items()])
+    notes = (*_ALWAYS, *[f"{count:,}: {what}" for what, count in kept.left_out.items()])
     return ForkPlan(
         task=fork,
         origin=origin,
