@@ -325,12 +325,39 @@ class Mention:
         )
         return self._journal.note(opened).event.thread
 
-    async def save(self, name: str, part: Part, *, description: str = "") -> Appended:
-        """Add an artifact to the super-task; large content goes to the object store."""
-        return await self.append(ArtifactAdded(name=name, part=part, description=description))
+    async def save(
+        self,
+        name: str,
+        part: Part,
+        *,
+        description: str = "",
+        chunk_of: EventId | None = None,
+        more: bool = False,
+    ) -> Appended:
+        """Add an artifact, or the next chunk of one; large content goes to the object store.
 
-    async def request_input(self, content: Content, *, timeout: timedelta = DEFAULT_WAIT) -> str:
+        Args:
+            name: what it is called.
+            part: its content.
+            description: for people.
+            chunk_of: the event with the first chunk, where this is a later one.
+            more: a further chunk follows.
+        """
+        return await self.append(
+            ArtifactAdded(
+                name=name, part=part, description=description, chunk_of=chunk_of, more=more
+            )
+        )
+
+    async def request_input(
+        self, content: Content, *, auth: bool = False, timeout: timedelta = DEFAULT_WAIT
+    ) -> str:
         """Ask whoever opened the super-task, and wait for the answer.
+
+        Args:
+            content: the question.
+            auth: they are to sign in or hand over a credential, beside the bus.
+            timeout: how long to wait; the question stays after it.
 
         Raises:
             WaitTimeoutError: no answer in time; the question stays.
@@ -339,7 +366,7 @@ class Mention:
         found = self._journal.find(event_id)
         asked = found or self._journal.note(
             await self._bus.tasks.request_input(
-                self.task, content, cause=self.event.id, event_id=event_id
+                self.task, content, auth=auth, cause=self.event.id, event_id=event_id
             )
         )
         given = await self._bus.waits.for_input(

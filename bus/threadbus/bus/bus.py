@@ -150,6 +150,7 @@ class Bus:
         cause: EventId | None = None,
         awaited: bool = False,
         lane: Lane = Lane.NORMAL,
+        labels: Mapping[str, str] | None = None,
         event_id: EventId | None = None,
     ) -> Appended:
         """Post a message; those mentioned are woken.
@@ -162,6 +163,7 @@ class Bus:
             cause: the message that this one answers.
             awaited: the speaker follows the log for the reply, so it need not be mentioned.
             lane: ``quick`` for a question that a busy agent answers at once.
+            labels: for programs.
             event_id: its id, where it is derived.
 
         Raises:
@@ -170,7 +172,9 @@ class Bus:
         Cancellation: the message may or may not be posted.
         """
         return await self._speaker.say(
-            MessagePosted(parts=as_parts(content), awaited=awaited, lane=lane),
+            MessagePosted(
+                parts=as_parts(content), awaited=awaited, lane=lane, labels=dict(labels or {})
+            ),
             task=task,
             thread=thread,
             mentions=mentions,

@@ -63,9 +63,14 @@ class LogReader:
             _log.warning("not an event, skipped", seq=entry.seq, reason=entry.reason)
         return entry
 
-    async def openings(self, prefix: str = "") -> AsyncIterator[Recorded]:
-        """Read the control events of every main thread; of tasks whose id begins with *prefix*."""
-        async for entry in self._read(openings_filter(), 0):
+    async def openings(self, prefix: str = "", after: int = 0) -> AsyncIterator[Recorded]:
+        """Read the control events of every main thread.
+
+        Args:
+            prefix: only of tasks whose id begins so.
+            after: only what is later than this sequence.
+        """
+        async for entry in self._read(openings_filter(), after):
             if isinstance(entry, Recorded) and entry.event.task.startswith(prefix):
                 yield entry
 

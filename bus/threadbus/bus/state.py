@@ -215,14 +215,18 @@ class TaskState(msgspec.Struct, kw_only=True):
             found = self.threads[thread] = ThreadState(task=self.task, thread=thread)
         return found
 
-    def apply(self, recorded: Recorded) -> None:
-        """Fold one event in; a repeated id or an earlier sequence is passed over."""
+    def apply(self, recorded: Recorded) -> bool:
+        """Fold one event in; a repeated id or an earlier sequence is passed over.
+
+        Returns:
+            Whether it counts: it is new, and its sender may say it.
+        """
         event, seq = recorded.event, recorded.seq
         if seq <= self.last_seq:
-            return
+            return False
         self.last_seq = seq
         if event.id in self.seen:
-            return
+            return False
         self.seen.add(event.id)
         self.events += 1
         thread = self.threads.get(event.thread) or self.thread(event.thread)
@@ -232,14 +236,14 @@ class TaskState(msgspec.Struct, kw_only=True):
             thread.apply(seq, event)
             if event.thread == MAIN_THREAD and thread.ignored == ignored:
                 self._control(event)
-            return
+            return thread.ignored == ignored
         inside = event.sender in thread.participants
         if event_class is EventClass.OBS:
             inside = inside or event.sender in thread.removed
         if not inside:
             # What a stranger says past the guard does not count, nor what it says that it used.
             self.ignored += 1
-            return
+            return False
         match event.data:
             case ModelCalled() as data:
                 self.tokens_used += data.input_tokens + data.output_tokens
@@ -249,6 +253,7 @@ class TaskState(msgspec.Struct, kw_only=True):
                 self.artifacts.append(event)
             case _:
                 pass
+        return True
 
     def _control(self, event: Event) -> None:
         if not self.is_open and self.exists:

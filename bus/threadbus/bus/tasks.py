@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from datetime import timedelta
 
@@ -131,12 +131,16 @@ class Tasks:
         content: str | Part | Sequence[Part],
         *,
         awaited: bool = True,
+        auth: bool = False,
         cause: EventId | None = None,
         event_id: EventId | None = None,
     ) -> Appended:
-        """Ask whoever opened the task for something that only they know."""
+        """Ask whoever opened the task for something that only they know.
+
+        With *auth* they are to sign in or hand over a credential, beside the bus.
+        """
         return await self._speaker.say(
-            InputRequested(parts=as_parts(content), awaited=awaited),
+            InputRequested(parts=as_parts(content), awaited=awaited, auth=auth),
             task=task,
             cause=cause,
             event_id=event_id,
@@ -148,6 +152,7 @@ class Tasks:
         content: str | Part | Sequence[Part],
         *,
         request: EventId | None = None,
+        labels: Mapping[str, str] | None = None,
     ) -> Appended:
         """Answer a request for input; of two answers to one request the first counts.
 
@@ -155,6 +160,7 @@ class Tasks:
             task: the super-task.
             content: the answer.
             request: which request; may be left out where there is just one.
+            labels: for programs.
 
         Raises:
             InvalidTransitionError: nothing is asked, several are and none is named, or it was
@@ -181,7 +187,7 @@ class Tasks:
         data = asked.event.data
         waits = isinstance(data, InputRequested) and data.awaited
         given = await self._speaker.say(
-            InputGiven(request=request, parts=as_parts(content)),
+            InputGiven(request=request, parts=as_parts(content), labels=dict(labels or {})),
             task=task,
             mentions=() if waits else (asked.event.sender,),
             cause=request,
@@ -207,12 +213,20 @@ class Tasks:
         *,
         thread: ThreadId = MAIN_THREAD,
         description: str = "",
+        chunk_of: EventId | None = None,
+        more: bool = False,
         cause: EventId | None = None,
         event_id: EventId | None = None,
     ) -> Appended:
-        """Add something that outlives the conversation; large content goes to the object store."""
+        """Add something that outlives the conversation; large content goes to the object store.
+
+        *chunk_of* names the event with the first chunk, where this is a later one of the same
+        artifact; *more* says that a further one follows.
+        """
         return await self._speaker.say(
-            ArtifactAdded(name=name, part=part, description=description),
+            ArtifactAdded(
+                name=name, part=part, description=description, chunk_of=chunk_of, more=more
+            ),
             task=task,
             thread=thread,
             cause=cause,
@@ -279,10 +293,13 @@ class Tasks:
         *,
         summary: str = "",
         answer: EventId | None = None,
+        rejected: bool = False,
         cause: EventId | None = None,
         event_id: EventId | None = None,
     ) -> Appended:
         """End a super-task: its main thread, then those that are still open. The first one wins.
+
+        A failure is *rejected* where nobody took the task on.
 
         Raises:
             InvalidTransitionError: *outcome* is not a final status.
@@ -295,7 +312,7 @@ class Tasks:
                 f"closing with {outcome}", "it is not an end", ["completed", "failed", "cancelled"]
             )
         closed = await self._speaker.say(
-            TaskClosed(outcome=outcome, summary=summary, answer=answer),
+            TaskClosed(outcome=outcome, summary=summary, answer=answer, rejected=rejected),
             task=task,
             cause=cause,
             event_id=event_id,
@@ -359,6 +376,18 @@ class Tasks:
             mains.setdefault(recorded.event.task, []).append(recorded)
         newest = sorted(mains, key=lambda task: mains[task][0].seq, reverse=True)[:limit]
         return [summary for task in newest if (summary := summarize(task, mains[task])) is not None]
+
+    def controls(self, after: int = 0) -> AsyncIterator[Recorded]:
+        """Read what opens, changes and ends super-tasks, of all of them, in log order.
+
+        For whoever keeps a list of their own: read on with the last sequence seen.
+
+        Args:
+            after: only what is later than this sequence.
+
+        Cancellation: safe.
+        """
+        return self._speaker.log.openings(after=after)
 
 
 def _title(parts: Parts) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import ClassVar
 
+from threadbus.schemas.bounds import Labels
 from threadbus.schemas.events.base import EventClass, EventData, PartList
 
 
@@ -27,3 +28,5 @@ class MessagePosted(EventData, frozen=True, kw_only=True):
     awaited: bool = False
     """The sender follows the log for the reply, so the reply need not mention it."""
     lane: Lane = Lane.NORMAL
+    labels: Labels = {}
+    """For programs: what a gateway must remember of where it came from."""

@@ -144,6 +144,8 @@ class InputRequested(EventData, frozen=True, kw_only=True):
 
     parts: PartList
     awaited: bool = True
+    auth: bool = False
+    """What is asked for is that somebody signs in or hands over a credential, beside the bus."""
 
 
 class InputGiven(EventData, frozen=True, kw_only=True):
@@ -154,6 +156,8 @@ class InputGiven(EventData, frozen=True, kw_only=True):
 
     request: HexId
     parts: PartList
+    labels: Labels = {}
+    """For programs: what a gateway must remember of where it came from."""
 
 
 class ArtifactAdded(EventData, frozen=True, kw_only=True):
@@ -165,6 +169,10 @@ class ArtifactAdded(EventData, frozen=True, kw_only=True):
     name: Title
     part: Part
     description: Note = ""
+    chunk_of: HexId | None = None
+    """The event with the first chunk, where this is a later one of the same artifact."""
+    more: bool = False
+    """Whether a further chunk of the same artifact follows."""
 
 
 class TaskClosed(EventData, frozen=True, kw_only=True):
@@ -178,6 +186,8 @@ class TaskClosed(EventData, frozen=True, kw_only=True):
     answer: HexId | None = None
     """The ``answer.submitted`` event that this accepts."""
     tokens_used: Count | None = None
+    rejected: bool = False
+    """Of a failure: nobody took the task on."""
 
     def __post_init__(self) -> None:
         """Refuse an outcome that is not final.
