@@ -121,7 +121,14 @@ class NatsEnv(BusEnv):
         """Take every stream away."""
         client = Client()
         await client.connect(self._url)
-        for stream in ("MENTIONS", "BUS", "KV_AGENTS", "KV_PRESENCE", "OBJ_ARTIFACTS"):
+        for stream in (
+            "MENTIONS",
+            "BUS",
+            "KV_AGENTS",
+            "KV_PRESENCE",
+            "KV_POSITIONS",
+            "OBJ_ARTIFACTS",
+        ):
             await client.request(f"$JS.API.STREAM.DELETE.{stream}", b"", timeout=10)
         await client.close()
 

@@ -104,6 +104,9 @@ from threadbus.bus.waits import (
     DEFAULT_WAIT,
     Waits,
 )
+from threadbus.bus.whole_log import (
+    LogConsumer,
+)
 
 __all__ = [
     "DEFAULT_WAIT",
@@ -137,6 +140,7 @@ __all__ = [
     "JetStreamMissingError",
     "LiveHandler",
     "LivingAgent",
+    "LogConsumer",
     "MentionFailedError",
     "NoServerError",
     "NotAParticipantError",

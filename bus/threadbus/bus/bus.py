@@ -21,6 +21,7 @@ from threadbus.bus.speaker import Speaker
 from threadbus.bus.tasks import Tasks
 from threadbus.bus.threads import Threads
 from threadbus.bus.waits import DEFAULT_WAIT, Waits
+from threadbus.bus.whole_log import LogConsumer, open_consumer
 from threadbus.schemas import (
     MAIN_THREAD,
     AgentName,
@@ -318,6 +319,12 @@ class Bus:
         async with self._log.following(task, thread, after) as entries:
             async for entry in entries:
                 yield entry
+
+    def consuming(
+        self, name: str, *, after: int | None = None
+    ) -> AbstractAsyncContextManager[LogConsumer]:
+        """Take in the whole log as a durable consumer (see :func:`.whole_log.open_consumer`)."""
+        return open_consumer(self._backend, self._log, name, after)
 
     async def find_tasks(self, prefix: str, *, limit: int = 20) -> Sequence[TaskId]:
         """Return the super-tasks whose id begins with *prefix*, the newest first."""

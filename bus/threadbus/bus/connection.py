@@ -58,6 +58,10 @@ class Connection:
         """Heartbeats."""
         return self._open().presence
 
+    async def positions(self) -> KeyValuePort:
+        """Where consumers of the whole log keep how far they got."""
+        return await self._open().positions()
+
     @property
     def objects(self) -> ObjectPort:
         """The object store."""

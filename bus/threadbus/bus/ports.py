@@ -328,6 +328,10 @@ class Backend(Protocol):
         """Heartbeats."""
         ...
 
+    async def positions(self) -> KeyValuePort:
+        """Return where consumers of the whole log keep how far they got, made if need be."""
+        ...
+
     @property
     def objects(self) -> ObjectPort:
         """The object store."""

@@ -11,6 +11,7 @@ import structlog
 from threadbus.bus.following import NO_LIMIT, Entry, Follower, Look, Wanted, decode_entry
 from threadbus.bus.ports import Backend, StoredMessage
 from threadbus.schemas import (
+    LOG_SUBJECTS,
     MAIN_THREAD,
     Recorded,
     Rejected,
@@ -110,6 +111,16 @@ class LogReader:
             wanted=wanted,
             first_look=first_look,
         )
+
+    def following_all(self, after: int = 0) -> Follower:
+        """Read the whole log and go on live; no gap, no duplicate.
+
+        Args:
+            after: only what is later than this sequence.
+
+        Cancellation: safe; go on with the last sequence seen.
+        """
+        return Follower(self._backend, LOG_SUBJECTS, after, self._decode)
 
 
 def _filter(task: TaskId, thread: ThreadId | None) -> SubjectFilter:

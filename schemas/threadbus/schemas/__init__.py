@@ -117,6 +117,10 @@ from threadbus.schemas.ids import (
     parse_task_id,
     parse_thread_id,
     span_id,
+    task_span_id,
+    thread_span_id,
+    traceparent,
+    turn_span_id,
 )
 from threadbus.schemas.limits import (
     MAX_CARD_BYTES,
@@ -334,7 +338,11 @@ __all__ = [
     "stored_filter",
     "task_control_filter",
     "task_filter",
+    "task_span_id",
     "text_of",
     "thread_filter",
+    "thread_span_id",
+    "traceparent",
+    "turn_span_id",
     "upcast",
 ]

@@ -114,6 +114,32 @@ def span_id(event: EventId) -> SpanId:
     return SpanId(event[16:])
 
 
+def task_span_id(task: TaskId) -> SpanId:
+    """Return the span id of a whole super-task, the root of its trace."""
+    return SpanId(task[16:])
+
+
+def turn_span_id(mention: EventId, agent: AgentName) -> SpanId:
+    """Return the span id of the turn in which *agent* handles *mention*.
+
+    Whoever handles it can say it before anything of the turn is in the log.
+    """
+    return span_id(derive_event_id(mention, agent, "turn"))
+
+
+def thread_span_id(task: TaskId, thread: ThreadId) -> SpanId:
+    """Return the span id of a thread. The main thread is the super-task itself."""
+    if thread == MAIN_THREAD:
+        return task_span_id(task)
+    # A thread has the grammar of a name, and no agent derives anything from the id of a task.
+    return span_id(derive_event_id(EventId(task), AgentName(thread), "thread"))
+
+
+def traceparent(task: TaskId, span: SpanId) -> str:
+    """Return the W3C trace context of a span of a super-task, as sampled."""
+    return f"00-{task}-{span}-01"
+
+
 def event_time_ms(event: EventId | TaskId) -> int:
     """Return the milliseconds since the epoch at which an id was made, if it is a UUIDv7."""
     return int(event[:12], 16)

@@ -21,11 +21,13 @@ from threadbus.bus._nats.log import NatsLog
 from threadbus.bus._nats.streams import (
     AGENTS_BUCKET,
     LOG_STREAM,
+    POSITIONS_BUCKET,
     PRESENCE_BUCKET,
     READY_S,
     RETRY_S,
     check_server,
     ensure_stream,
+    positions_spec,
     specs,
     stream_facts,
 )
@@ -97,6 +99,20 @@ class NatsBackend:
                 await asyncio.sleep(RETRY_S)
             else:
                 return
+
+    async def positions(self) -> NatsBucket:
+        """Return where consumers of the whole log keep how far they got, made if need be.
+
+        Raises:
+            StreamMismatchError: the bucket is not as it must be.
+            ReadError: the server did not answer.
+        """
+        try:
+            await ensure_stream(self._client, positions_spec(self._settings.replicas))
+        except (NatsError, TimeoutError) as error:
+            reason = str(error) or "no answer in time"
+            raise ReadError(f"bucket {POSITIONS_BUCKET}", reason) from error
+        return NatsBucket(self._client, self.log, POSITIONS_BUCKET)
 
     async def facts(self) -> ServerFacts:
         """Return what is known of the server."""

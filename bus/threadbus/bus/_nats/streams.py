@@ -37,6 +37,7 @@ INBOX_STREAM: Final = "MENTIONS"
 AGENTS_BUCKET: Final = "AGENTS"
 PRESENCE_BUCKET: Final = "PRESENCE"
 ARTIFACTS_BUCKET: Final = "ARTIFACTS"
+POSITIONS_BUCKET: Final = "POSITIONS"
 _MARKER_TTL_NS: Final = 60 * 1_000_000_000
 _IN_USE: Final = 10058
 _PATIENCE_S: Final = 2.0
@@ -158,6 +159,11 @@ def specs(replicas: int) -> tuple[StreamSpec, ...]:
             _FIXED - {"deny_delete", "deny_purge"},
         ),
     )
+
+
+def positions_spec(replicas: int) -> StreamSpec:
+    """Return the bucket of the consumers of the whole log: made by the first of them."""
+    return _bucket(POSITIONS_BUCKET, num_replicas=replicas)
 
 
 async def check_server(client: DirectClient, url: str) -> None:

@@ -41,6 +41,7 @@ class InMemoryBackend:
         self.log = MemoryLog(self._store, max_payload)
         self.agents = MemoryBucket(self._clock)
         self.presence = MemoryBucket(self._clock)
+        self._positions = MemoryBucket(self._clock)
         self.objects = MemoryObjects()
         self.live = MemoryLive()
 
@@ -81,6 +82,10 @@ class InMemoryBackend:
 
     async def ensure(self) -> None:
         """Everything is there from the start."""
+
+    async def positions(self) -> MemoryBucket:
+        """Return where consumers of the whole log keep how far they got."""
+        return self._positions
 
     async def facts(self) -> ServerFacts:
         """Return what stands for the server."""
