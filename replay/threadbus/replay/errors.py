@@ -9,7 +9,12 @@
         ├── PointError                  a run has no such entry
         ├── ForkError                   a run cannot be forked there
         ├── ExportFileError             an exported file cannot be opened or read
-        └── ImportFileError             a log of another system cannot be imported
+        ├── ImportFileError             a log of another system cannot be imported
+        └── TraceError                  spans cannot be made or sent
+            ├── TracesMissingError      the library that encodes them is not installed
+            ├── CollectorUrlError       what was given is no URL of a collector
+            ├── CollectorUnreachableError   nobody answers there
+            └── CollectorRefusedError   it does not take them
 
 A line of the log that cannot be read is no error: it is reported as part of the run.
 """
@@ -125,3 +130,68 @@ class ExportFileError(ReplayError):
             f"cannot read {shorten(self.path, 200)!r}: {self.reason}; "
             "`busreplay TASK --format jsonl > run.jsonl` makes such a file"
         )
+
+
+class TraceError(ReplayError):
+    """Spans cannot be made or sent."""
+
+
+class TracesMissingError(TraceError):
+    """The library that encodes spans is not installed."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f"traces need OpenTelemetry ({self.reason}): pip install 'threadbus[traces]'; "
+            "`busreplay TASK --format otlp-json` needs nothing"
+        )
+
+
+class CollectorUrlError(TraceError):
+    """What was given is no URL of a collector."""
+
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(url, reason)
+        self.url = url
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f"{shorten(self.url, 200)!r} is no URL of a collector: {self.reason}; "
+            "the form is http://host:4318 (OTLP over HTTP)"
+        )
+
+
+class CollectorUnreachableError(TraceError):
+    """Nobody answers at the URL of a collector."""
+
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(url, reason)
+        self.url = url
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f"no collector at {shorten(self.url, 200)}: {shorten(self.reason, 300)}; "
+            "`bus up --jaeger` starts one on this machine"
+        )
+
+
+class CollectorRefusedError(TraceError):
+    """A collector does not take the spans."""
+
+    def __init__(self, url: str, status: int, reason: str) -> None:
+        super().__init__(url, status, reason)
+        self.url = url
+        self.status = status
+        """The HTTP status; 200 where it took only a part."""
+        self.reason = reason
+
+    def __str__(self) -> str:
+        message = f"the collector at {shorten(self.url, 200)} refused: {shorten(self.reason, 300)}"
+        if self.status == 404:
+            return f"{message} (HTTP 404); is it OTLP over HTTP, which most have at port 4318?"
+        return f"{message} (HTTP {self.status})"
