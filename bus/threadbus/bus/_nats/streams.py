@@ -8,6 +8,7 @@ once: creating what another has just created is the same as finding it.
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -46,6 +47,7 @@ READY_S: Final = 15.0
 RETRY_S: Final = 0.2
 _NOT_READY: Final = frozenset({10004, 10005, 10008, 10009})
 _NOT_FOUND: Final = 10059
+_LONG_FORM: Final = re.compile(r"\{\{wildcard\((\d+)\)\}\}")
 
 
 @dataclass(frozen=True)
@@ -78,8 +80,9 @@ def inbox_sources(log_stream: str = LOG_STREAM) -> list[dict[str, Any]]:
             "subject_transforms": [
                 {
                     "src": "bus.*.*.*.*" + ".*" * count,
-                    "dest": f"mention.{{{{wildcard({4 + position})}}}}.{{{{wildcard(1)}}}}"
-                    ".{{wildcard(2)}}.{{wildcard(3)}}.{{wildcard(4)}}",
+                    # The short form of {{wildcard(n)}}: the server writes all of a source's
+                    # transforms into a header of each message that comes through it.
+                    "dest": f"mention.${4 + position}.$1.$2.$3.$4",
                 }
                 for count in range(position, MAX_MENTIONS + 1)
             ],
@@ -288,9 +291,13 @@ def differences(spec: StreamSpec, config: Mapping[str, Any]) -> dict[str, str]:
     return wrong
 
 
-class _Transform(msgspec.Struct, frozen=True):
+class _Transform(msgspec.Struct):
     src: str = ""
     dest: str = ""
+
+    def __post_init__(self) -> None:
+        # Both forms mean the same.
+        self.dest = _LONG_FORM.sub(r"$\1", self.dest)
 
 
 class _Source(msgspec.Struct, frozen=True):
