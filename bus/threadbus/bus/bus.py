@@ -58,28 +58,17 @@ class Bus:
     ) -> None:
         self._backend = backend
         self._log = log or EventLog(backend, settings)
-        self._speaker = Speaker(
-            name,
-            self._log,
-            registry or Registry(backend, settings),
-            Artifacts(backend, settings),
-        )
+        self.registry = registry or Registry(backend, settings)
+        """Who there is and who is living."""
+        self.artifacts = Artifacts(backend, settings)
+        """The object store."""
+        self._speaker = Speaker(name, self._log, self.registry, self.artifacts)
         self.settings = settings
         self.name = name
         self.tasks = Tasks(self._speaker)
         self.threads = Threads(self._speaker)
         self.waits = Waits(self._log)
         self.forks = Forks(self._log)
-
-    @property
-    def registry(self) -> Registry:
-        """Who there is and who is living."""
-        return self._speaker.registry
-
-    @property
-    def artifacts(self) -> Artifacts:
-        """The object store."""
-        return self._speaker.artifacts
 
     @property
     def rejected(self) -> int:

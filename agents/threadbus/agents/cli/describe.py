@@ -42,6 +42,7 @@ from threadbus.schemas import (
     ProposalMade,
     ReferencePart,
     TaskClosed,
+    TaskForked,
     TaskOpened,
     TaskStatusChanged,
     TextPart,
@@ -86,6 +87,9 @@ def _conversation(event: Event, asked_by: str) -> Line | None:
             others = [name for name in data.participants if name not in event.mentions]
             team = f", with {', '.join(others)} at hand" if others else ""
             return Line("asks", _shown(data.parts), "bold", team)
+        case TaskForked() as data:
+            what = f"goes on from a copy of {data.origin.task}, up to entry {data.origin.seq}"
+            return Line(what, "; ".join(data.notes), "bold")
         case TaskStatusChanged() as data:
             return Line(f"says where it stands: {data.status}", data.note)
         case InputRequested() as data:

@@ -18,7 +18,6 @@ from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple
 
 import structlog
-from nats.aio.client import Client, Srv
 from nats.aio.subscription import Subscription
 from nats.errors import (
     BadSubjectError,
@@ -31,6 +30,7 @@ from nats.errors import (
 from nats.errors import Error as NatsError
 
 from threadbus.bus._nats.frames import FrameHandler, FrameParser, publish_frame, status
+from threadbus.bus._nats.steady import SteadyClient
 from threadbus.bus.errors import PermissionDeniedError
 
 _FINISH_S: Final = 2
@@ -42,8 +42,6 @@ _WRITE_FRAMES: Final = 32
 _LATEST_S: Final = 0.002
 """How long what nobody waits for stays here, so that it goes with what is sent next."""
 
-_DENIED: Final = "permissions violation"
-_STALE: Final = "stale connection"
 _log: Any = structlog.get_logger("threadbus.bus")
 
 
@@ -62,7 +60,7 @@ class _Asked(NamedTuple):
     fail: Callable[[Exception], None]
 
 
-class DirectClient(Client):
+class DirectClient(SteadyClient):
     """A client whose chosen subscriptions are handled without a queue."""
 
     def __init__(self) -> None:
@@ -84,44 +82,6 @@ class DirectClient(Client):
     def server_version(self) -> str:
         """The version of the server at the other end, as 2.15.1."""
         return str(self._server_info.get("version", ""))
-
-    # the connection
-
-    async def _process_err(self, err_msg: str) -> None:
-        """Take in an error that the server sends.
-
-        On most of them nats-py closes for good, and whoever uses it waits for ever. Connecting
-        again helps, or says over and over what is wrong.
-        """
-        text = err_msg.lower()
-        if _DENIED in text or _STALE in text or self.is_connecting:
-            await super()._process_err(err_msg)
-            return
-        error = NatsError(err_msg.strip("'"))
-        await self._error_cb(error)
-        await self._process_op_err(error)
-
-    async def _process_pong(self) -> None:
-        # nats-py answers a flush that was cancelled or is too late all the same: the error of that
-        # would end its read loop without a word, and with it everything that waits here.
-        if self._pongs and self._pongs[0].done():
-            self._pongs[0] = asyncio.get_running_loop().create_future()
-        await super()._process_pong()
-
-    async def _attempt_reconnect(self) -> None:
-        # Closing in order would wait until a peer that is frozen has read what we wrote.
-        self._abort()
-        await super()._attempt_reconnect()
-
-    async def _connect_to_server(self, s: Srv) -> None:
-        # nats-py forgets the connection of an attempt that failed, and leaves it open.
-        self._abort()
-        await super()._connect_to_server(s)
-
-    def _abort(self) -> None:
-        writer: asyncio.StreamWriter | None = getattr(self._transport, "_io_writer", None)
-        if writer is not None:
-            writer.transport.abort()
 
     # messages in
 

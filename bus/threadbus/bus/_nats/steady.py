@@ -1,0 +1,53 @@
+"""nats-py's client without the ways in which its connection ends for good, or without a word."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from nats.aio.client import Client, Srv
+from nats.errors import Error as NatsError
+
+DENIED: Final = "permissions violation"
+_STALE: Final = "stale connection"
+
+
+class SteadyClient(Client):
+    """A client that connects again whatever ended its connection."""
+
+    async def _process_err(self, err_msg: str) -> None:
+        """Take in an error that the server sends.
+
+        On most of them nats-py closes for good, and whoever uses it waits for ever. Connecting
+        again helps, or says over and over what is wrong.
+        """
+        text = err_msg.lower()
+        if DENIED in text or _STALE in text or self.is_connecting:
+            await super()._process_err(err_msg)
+            return
+        error = NatsError(err_msg.strip("'"))
+        await self._error_cb(error)
+        await self._process_op_err(error)
+
+    async def _process_pong(self) -> None:
+        # nats-py answers a flush that was cancelled or is too late all the same: the error of that
+        # would end its read loop without a word, and with it everything that waits here.
+        pongs: list[Any] = getattr(self, "_pongs")  # noqa: B009 - nats-py does not say of what
+        if pongs and pongs[0].done():
+            pongs[0] = asyncio.get_running_loop().create_future()
+        await super()._process_pong()
+
+    async def _attempt_reconnect(self) -> None:
+        # Closing in order would wait until a peer that is frozen has read what we wrote.
+        self._abort()
+        await super()._attempt_reconnect()
+
+    async def _connect_to_server(self, s: Srv) -> None:
+        # nats-py forgets the connection of an attempt that failed, and leaves it open.
+        self._abort()
+        await super()._connect_to_server(s)
+
+    def _abort(self) -> None:
+        writer: asyncio.StreamWriter | None = getattr(self._transport, "_io_writer", None)
+        if writer is not None:
+            writer.transport.abort()
