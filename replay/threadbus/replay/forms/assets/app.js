@@ -59,7 +59,7 @@ function move(by) {
   const places = current.rows.map(current.placeOf).filter((place) => place !== undefined);
   if (!places.length) return;
   const index = places.indexOf(state.chosen);
-  const next = index < 0 ? (by > 0 ? 0 : places.length - 1) : Math.min(Math.max(index + by, 0), places.length - 1);
+  const next = index < 0 ? (by === 1 || by < -1 ? 0 : places.length - 1) : Math.min(Math.max(index + by, 0), places.length - 1);
   choose(places[next]);
 }
 
