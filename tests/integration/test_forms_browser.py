@@ -1,4 +1,4 @@
-"""The page and the diagram in a real browser."""
+"""The page in a real browser."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.support.browser import (
     DEADLINE_MS,
-    MERMAID,
     Watched,
     chromium,
     chromium_binary,
-    mermaid_script,
 )
 from tests.support.hostile import hostile_timeline, long_run, revenue_with_findings
 from tests.support.require import require
@@ -336,33 +334,3 @@ def test_a_printed_page_is_whole(visit: Opener) -> None:
 
     expect(page.get_by_role("tab", name="Tree")).to_be_hidden()
     assert page.evaluate("getComputedStyle(document.getElementById('view')).overflow") == "visible"
-
-
-@pytest.mark.parametrize("run", ["revenue", "hostile", "long"])
-def test_mermaid_draws_the_diagram(context: BrowserContext, run: str) -> None:
-    """The real Mermaid parses and draws it, and no text in it becomes an element."""
-    script = mermaid_script()
-    require(f"mermaid.min.js of the npm package mermaid, its path in {MERMAID}", script)
-    assert script is not None
-    timelines: dict[str, Callable[[], Timeline]] = {
-        "revenue": revenue_with_findings,
-        "hostile": hostile_timeline,
-        "long": lambda: fold(long_run(2_000).log),
-    }
-    diagram = written(timelines[run](), "mermaid")
-    page = context.new_page()
-    page.add_script_tag(path=script)
-    kind, drawn = page.evaluate(
-        """async (text) => {
-          mermaid.initialize({startOnLoad: false});
-          const found = await mermaid.parse(text);
-          return [found.diagramType, (await mermaid.render("drawn", text)).svg];
-        }""",
-        diagram,
-    )
-
-    assert kind == "sequence"
-    assert "planner" in drawn or "note" in drawn
-    assert "<script" not in drawn
-    assert page.evaluate("window.pwned") is None
-    page.close()
