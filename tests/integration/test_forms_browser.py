@@ -48,11 +48,12 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserContext
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Pages of three runs: one as it should be, one that attacks, one that is long."""
+    """Pages of runs: one as it should be, one that attacks, two that are long."""
     folder = tmp_path_factory.mktemp("pages")
     runs = {
         "revenue": revenue_with_findings(),
         "hostile": hostile_timeline(),
+        "middle": fold(long_run(600).log),
         "long": fold(long_run(EVENTS).log),
     }
     found: dict[str, Path] = {}
@@ -211,6 +212,31 @@ def test_the_timeline_is_walked_by_keys(visit: Opener) -> None:
     expect(page.locator("canvas")).to_be_focused()
 
 
+def test_the_tree_is_walked_and_folded_by_keys(visit: Opener) -> None:
+    """Arrows go from row to row, fold and unfold; a step that is reached is shown in full."""
+    page = visit("long").page
+    view(page, "Tree")
+    rows = page.get_by_role("treeitem")
+    row = page.locator(".node.on")
+
+    page.keyboard.press("ArrowDown")
+    expect(row).to_contain_text("thread main")
+    for _ in range(3):
+        page.keyboard.press("ArrowDown")
+    expect(row).to_have_attribute("aria-expanded", "false")
+    page.keyboard.press("ArrowRight")
+    expect(row).to_have_attribute("aria-expanded", "true")
+    page.keyboard.press("ArrowDown")
+    detail = page.get_by_role("complementary", name="The chosen step")
+    expect(detail).to_contain_text("model small-1")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowLeft")
+    expect(row).to_have_attribute("aria-expanded", "false")
+    page.keyboard.press("G")
+    expect(row).to_be_in_viewport()
+    assert rows.count() < 1_000
+
+
 def test_dark_and_light(visit: Opener) -> None:
     """What the system prefers at first, and then what the key says."""
     page = visit("revenue").page
@@ -328,9 +354,13 @@ def test_a_long_run_can_be_walked_and_searched(visit: Opener) -> None:
 
 def test_a_printed_page_is_whole(visit: Opener) -> None:
     """On paper there are all rows of a view, and no buttons."""
-    page = visit("revenue").page
+    page = visit("middle").page
     view(page, "Conversation")
+    steps = page.evaluate("JSON.parse(document.getElementById('run').textContent).steps.length")
+    assert page.locator("article.row").count() < steps
+    page.pdf()
     page.emulate_media(media="print")
 
     expect(page.get_by_role("tab", name="Tree")).to_be_hidden()
+    assert page.locator("article.row").count() == steps
     assert page.evaluate("getComputedStyle(document.getElementById('view')).overflow") == "visible"

@@ -21,7 +21,7 @@ from threadbus.replay.forms.paging import page_of
 from threadbus.replay.story import Timeline
 from threadbus.replay.text import first_line
 
-_SCRIPTS: Final = ("model.js", "parts.js", "list.js", "lanes.js", "views.js", "app.js")
+_SCRIPTS: Final = ("model.js", "parts.js", "list.js", "lanes.js", "views.js", "tree.js", "app.js")
 _JSON: Final = msgspec.json.Encoder()
 # In JSON these stand inside strings only, where an escape means the same; "</script>" could end
 # the block, and two kinds of line end could end a string of older scripts.

@@ -55,6 +55,7 @@ function choose(place, opens) {
 }
 
 function move(by) {
+  if (current.move) { current.move(by); return; }
   if (!current.rows) open("conversation");
   const places = current.rows.map(current.placeOf).filter((place) => place !== undefined);
   if (!places.length) return;
@@ -128,7 +129,7 @@ function escape() {
 
 const KEYS = [
   ["j  k", "next, previous step"], ["/", "search; Esc clears it"], ["1 … 8", "views"], ["← →", "views, on the tabs"],
-  ["g  G", "first, last step"], ["f", "next finding"], ["d", "dark or light"], ["Esc", "close what is open"], ["arrows + − 0", "on the time line: choose, zoom, everything"], ["?", "this list"],
+  ["↓ ↑ ← →", "on the tree: move, fold and unfold"], ["g  G", "first, last step"], ["f", "next finding"], ["d", "dark or light"], ["Esc", "close what is open"], ["arrows + − 0", "on the time line: choose, zoom, everything"], ["?", "this list"],
 ];
 
 function onKey(event) {
@@ -141,6 +142,9 @@ function onKey(event) {
     j: () => move(1), k: () => move(-1), g: () => move(-1e9), G: () => move(1e9), f: nextFinding,
     d: () => setTheme(state.theme === "dark" ? "light" : "dark"), "?": () => dialog.showModal(), "/": () => document.getElementById("search").focus(),
   };
+  if (state.view === "tree" && !event.target.closest("[role=tab]")) {
+    Object.assign(does, { ArrowDown: () => move(1), ArrowUp: () => move(-1), ArrowRight: () => current.turn(true), ArrowLeft: () => current.turn(false) });
+  }
   const view = Object.keys(VIEWS)[Number(event.key) - 1];
   if (view) open(view);
   else if (does[event.key]) does[event.key]();

@@ -43,8 +43,13 @@ class LongList {
   reveal(index) {
     const chunk = Math.floor(index / CHUNK);
     for (const near of [chunk - 1, chunk, chunk + 1]) this.fill(near);
-    const row = this.chunks[chunk] && this.chunks[chunk].children[index % CHUNK];
+    const row = this.at(index);
     if (row) row.scrollIntoView({ block: "nearest" });
+  }
+
+  at(index) {
+    const chunk = this.chunks[Math.floor(index / CHUNK)];
+    return chunk && chunk.children[index % CHUNK];
   }
 
   close() { this.watcher.disconnect(); }
