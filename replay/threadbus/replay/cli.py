@@ -31,6 +31,7 @@ from threadbus.replay.terminal import (
 )
 
 VERBS: Final[dict[str, str]] = {
+    "at": "threadbus.replay.verbs.at",
     "fork": "threadbus.replay.verbs.fork",
 }
 """Verb → the module whose ``app`` runs it; imported when it is typed."""

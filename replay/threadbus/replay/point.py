@@ -82,12 +82,13 @@ def find_point(entries: Sequence[LogItem], wanted: str) -> int:
     point = Point(wanted)
     before = [item for item in entries if not point.is_past(item)]
     named = [item for item in before if point.is_at(item)]
-    if len(named) == 1 or (named and named[0].seq == named[-1].seq):
+    ids = {item.event.id if isinstance(item, Recorded) else "" for item in named}
+    if len(ids) == 1:
         return named[0].seq
     numbers = [item.seq for item in entries]
     there = f"its entries are {min(numbers, default=0):,} to {max(numbers, default=0):,}"
-    if named:
-        raise PointError(wanted, f"{len(named):,} events of the run have ids that end so")
+    if ids:
+        raise PointError(wanted, f"{len(ids):,} events of the run have ids that end so")
     if not before or len(before) == len(entries):
         raise PointError(wanted, f"the run has none there; {there}")
     return before[-1].seq
