@@ -33,6 +33,7 @@ from threadbus.replay.terminal import (
 VERBS: Final[dict[str, str]] = {
     "at": "threadbus.replay.verbs.at",
     "fork": "threadbus.replay.verbs.fork",
+    "verify": "threadbus.replay.verbs.verify",
 }
 """Verb → the module whose ``app`` runs it; imported when it is typed."""
 

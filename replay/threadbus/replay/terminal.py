@@ -59,6 +59,8 @@ class ExitCode(IntEnum):
     """The id names no super-task, or more than one."""
     NO_SERVER = 4
     """No usable server answers."""
+    VIOLATION = 11
+    """A log was checked and is not sound."""
     INTERRUPTED = 130
     """Ctrl-C."""
 
