@@ -10,6 +10,7 @@ from threadbus.agents.agent import (
     MentionHandler,
     from_callable,
 )
+from threadbus.agents.by_hand import decline, reply_to
 from threadbus.agents.errors import (
     AgentError,
     AgentLoadError,
@@ -24,10 +25,11 @@ from threadbus.agents.errors import (
     TurnOverError,
     TurnTimeoutError,
 )
+from threadbus.agents.heartbeat import Heartbeat
 from threadbus.agents.loading import load_agent
 from threadbus.agents.mention import Content, Mention, Reply
 from threadbus.agents.runner import AgentRunner
-from threadbus.agents.serving import serve, supervise
+from threadbus.agents.serving import serve, stopping_on_signals, supervise
 from threadbus.agents.thinking import Thinking
 
 __all__ = [
@@ -41,6 +43,7 @@ __all__ = [
     "DeadLetterHandler",
     "GiveUpError",
     "HandlerExitError",
+    "Heartbeat",
     "InvalidSettingError",
     "Mention",
     "MentionHandler",
@@ -52,8 +55,11 @@ __all__ = [
     "Thinking",
     "TurnOverError",
     "TurnTimeoutError",
+    "decline",
     "from_callable",
     "load_agent",
+    "reply_to",
     "serve",
+    "stopping_on_signals",
     "supervise",
 ]

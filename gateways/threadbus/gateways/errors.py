@@ -6,7 +6,15 @@ ThreadbusError                  the root of every error of this project
     ├── AmbiguousNameError      a name that fits several agents
     ├── ListenError             an address cannot be listened on
     ├── ServeError              the web server could not start, or ended by itself
-    └── InvalidOptionError      an option of a gateway that cannot be used
+    ├── InvalidOptionError      an option of a gateway that cannot be used
+    ├── BadArgumentError        an argument of a call that cannot be used
+    ├── InvalidCursorError      a cursor that no result gave
+    ├── InvalidUriError         a resource that does not exist
+    ├── UnknownToolError        a tool that does not exist
+    ├── TooManyCallsError       one agent has more calls running than it may
+    ├── TooManySubscriptionsError  one agent is told of more resources than it may
+    ├── MissingExtraError       what an extra installs is not there
+    └── StoppingError           the gateway stops while a call waits
 """
 
 from __future__ import annotations
@@ -95,3 +103,107 @@ class InvalidOptionError(GatewayError, ValueError):
 
     def __str__(self) -> str:
         return f"{self.option} '{shorten(self.value)}' cannot be used: {self.allowed}"
+
+
+class BadArgumentError(GatewayError, ValueError):
+    """An argument of a call cannot be used."""
+
+    def __init__(self, argument: str, reason: str, way_out: str) -> None:
+        super().__init__(argument, reason, way_out)
+        self.argument = argument
+        self.reason = reason
+        self.way_out = way_out
+
+    def __str__(self) -> str:
+        return f"{self.argument}: {self.reason}; {self.way_out}"
+
+
+class InvalidCursorError(GatewayError, ValueError):
+    """A cursor is not one that a result gave to this agent."""
+
+    def __init__(self, cursor: str) -> None:
+        super().__init__(cursor)
+        self.cursor = cursor
+
+    def __str__(self) -> str:
+        return (
+            f"cursor {shorten(self.cursor)!r} is not one that a result of wait_for_mentions gave "
+            "you: copy it exactly, or leave it out to get again what is not acknowledged"
+        )
+
+
+class InvalidUriError(GatewayError, ValueError):
+    """No resource has such a name."""
+
+    def __init__(self, uri: str, forms: Sequence[str]) -> None:
+        super().__init__(uri, tuple(forms))
+        self.uri = uri
+        self.forms = tuple(forms)
+
+    def __str__(self) -> str:
+        return f"no resource {shorten(self.uri)!r}; they are {', '.join(self.forms)}"
+
+
+class UnknownToolError(GatewayError):
+    """There is no such tool."""
+
+    def __init__(self, name: str, nearest: Sequence[str]) -> None:
+        super().__init__(name, tuple(nearest))
+        self.name = name
+        self.nearest = tuple(nearest)
+
+    def __str__(self) -> str:
+        near = f"did you mean {' or '.join(self.nearest)}? " if self.nearest else ""
+        return f"no tool {shorten(self.name)!r}; {near}tools/list names them all"
+
+
+class TooManyCallsError(GatewayError):
+    """One agent has more calls running than it may."""
+
+    def __init__(self, agent: str, limit: int) -> None:
+        super().__init__(agent, limit)
+        self.agent = agent
+        self.limit = limit
+
+    def __str__(self) -> str:
+        return (
+            f"{self.agent} has {self.limit} calls running, which is the limit: wait until one "
+            "has ended"
+        )
+
+
+class StoppingError(GatewayError):
+    """The gateway stops while a call waits."""
+
+    def __str__(self) -> str:
+        return "the gateway is stopping; nothing is lost, make the call again in a moment"
+
+
+class TooManySubscriptionsError(GatewayError):
+    """One agent is subscribed to more resources than it may be."""
+
+    def __init__(self, agent: str, limit: int) -> None:
+        super().__init__(agent, limit)
+        self.agent = agent
+        self.limit = limit
+
+    def __str__(self) -> str:
+        return (
+            f"{self.agent} is subscribed to {self.limit} resources, which is the limit: "
+            "unsubscribe from those that are of no interest any more"
+        )
+
+
+class MissingExtraError(GatewayError):
+    """A gateway needs libraries that are not installed."""
+
+    def __init__(self, extra: str, module: str) -> None:
+        super().__init__(extra, module)
+        self.extra = extra
+        self.module = module
+
+    def __str__(self) -> str:
+        return (
+            f"this gateway needs the module {self.module!r}, which is not installed; "
+            f"`pip install 'threadbus[{self.extra}]'` installs what it needs"
+        )
