@@ -5,7 +5,7 @@ Nothing of the protocol is in here, so that the tools can be tried without it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -15,7 +15,7 @@ from threadbus.bus import Appended, Bus, ThreadNotFoundError, ThreadState
 from threadbus.gateways.errors import BadArgumentError
 from threadbus.gateways.mcp.desk import Desk
 from threadbus.gateways.mcp.directory import Directory
-from threadbus.gateways.mcp.references import Place, parse_thread
+from threadbus.gateways.mcp.references import Place, parse_thread, trace_of
 from threadbus.gateways.text import clean_json
 from threadbus.schemas import (
     AgentName,
@@ -109,6 +109,12 @@ class Call:
     def bus(self) -> Bus:
         """Speaks as the caller."""
         return self.desk.bus
+
+    @property
+    def trace_labels(self) -> Mapping[str, str]:
+        """The trace that the host is in, as labels of what it says; none where it is in none."""
+        known = trace_of(self.traceparent) is not None
+        return {"traceparent": self.traceparent} if known else {}
 
     def place(self, thread_id: str) -> Place:
         """Read a thread's reference; its super-task is followed from now on.

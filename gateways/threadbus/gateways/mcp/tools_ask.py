@@ -27,6 +27,7 @@ from threadbus.schemas import (
     Event,
     EventId,
     FilePart,
+    InputRequested,
     Parts,
     TaskId,
     new_task_id,
@@ -158,6 +159,10 @@ async def _watch(
                 await _end(asking)
             answered.add(request.event.id)
             question = cut_text(says(request.event), _MAX_QUESTION_BYTES)
+            data = request.event.data
+            if isinstance(data, InputRequested) and data.auth:
+                # Nothing that is secret may go through a form of the host.
+                return _needs_input(task, request, "It asks for a sign-in, beside this gateway.")
             if call.asks == "again":
                 raise InputNeeded(question, f"{task} {request.event.id}")
             if call.asks == "never" or call.elicit is None:

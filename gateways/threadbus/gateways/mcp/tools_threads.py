@@ -130,7 +130,6 @@ async def open_task(
 ) -> Appended:
     """Open a super-task: in the trace of the host, or under a key, where there is one."""
     trace = trace_of(call.traceparent)
-    labels = {} if trace is None else {"traceparent": call.traceparent}
     task, event_id = new_task_id(), call.key_id(TaskId(_NO_TIME), key)
     if event_id is not None:
         # The key names the task too, so that it is found again.
@@ -145,7 +144,7 @@ async def open_task(
         to=to,
         participants=participants,
         title=title,
-        labels=labels,
+        labels=call.trace_labels,
         task=task,
         event_id=event_id,
     )
@@ -196,6 +195,7 @@ async def send_message(call: Call, args: takes.SendMessage) -> Sent:
             cause=cause,
             lane=Lane.QUICK if args.quick else Lane.NORMAL,
             event_id=event_id,
+            labels=call.trace_labels,
         )
     return await sent_result(call, sent)
 

@@ -205,7 +205,10 @@ def says(event: Event) -> str:
         case ConsensusFailed() as data:
             return f"no consensus: rejected by {', '.join(data.rejections)}{_because(data.reason)}"
         case data:
-            return text_in(getattr(data, "parts", ())) or getattr(data, "note", "") or ""
+            parts: Parts | None = getattr(data, "parts", None)
+            if parts is not None:
+                return text_in(parts)
+            return getattr(data, "note", "") or event.type
 
 
 def _because(reason: str) -> str:
