@@ -6,6 +6,7 @@
         │   ├── UnknownTaskError        no super-task has it
         │   └── AmbiguousTaskError      several have this prefix
         ├── UnknownFilterError          --thread or --agent names nothing in the run
+        ├── FindingSettingError         a setting of the detectors cannot be used
         ├── PointError                  a run has no such entry
         ├── ForkError                   a run cannot be forked there
         ├── ExportFileError             an exported file cannot be opened or read
@@ -76,6 +77,24 @@ class UnknownFilterError(ReplayError):
     def __str__(self) -> str:
         known = ", ".join(self.known) or "none"
         return f"no {self.what} {shorten(self.wanted)!r} in this run; it has {known}"
+
+
+class FindingSettingError(ReplayError, ValueError):
+    """A setting of the detectors cannot be used."""
+
+    def __init__(self, key: str, value: str, reason: str) -> None:
+        super().__init__(key, value, reason)
+        self.key = key
+        """The setting, or the file that should hold settings."""
+        self.value = value
+        self.reason = reason
+
+    def __str__(self) -> str:
+        given = f"={shorten(self.value)}" if self.value else ""
+        return (
+            f"setting of findings {shorten(self.key, 200)}{given}: {self.reason}; "
+            "docs/findings.md lists the settings"
+        )
 
 
 class PointError(ReplayError):
