@@ -6,6 +6,7 @@ found. docs/findings.md lists the detectors.
 
 from threadbus.replay.findings.analyser import Analyser, Analysis
 from threadbus.replay.findings.detector import Detector, End, Setting, Sink, Value
+from threadbus.replay.findings.judge import JudgeSettings, Verdict, ask_judge
 from threadbus.replay.findings.refs import Ref
 from threadbus.replay.findings.registry import ALL
 from threadbus.replay.findings.scene import Scene
@@ -20,11 +21,14 @@ __all__ = [
     "Detector",
     "End",
     "FindingSettings",
+    "JudgeSettings",
     "Ref",
     "Scene",
     "Seen",
     "Setting",
     "Sink",
     "Value",
+    "Verdict",
+    "ask_judge",
     "load_settings",
 ]
