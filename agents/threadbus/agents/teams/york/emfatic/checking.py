@@ -1,0 +1,308 @@
+"""The rules that a text must keep beyond its grammar: names, types, bounds, links, defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from threadbus.agents.teams.york.emfatic.model import (
+    UNBOUNDED,
+    Attribute,
+    ClassDef,
+    DataTypeDef,
+    Element,
+    EnumDef,
+    MapEntryDef,
+    Operation,
+    Package,
+    Place,
+    Primitive,
+    Problem,
+    Reference,
+    TypeRef,
+)
+from threadbus.agents.teams.york.emfatic.reading import read
+from threadbus.agents.teams.york.emfatic.scope import BuiltInClass, Found, Scope
+
+MAX_PROBLEMS: Final = 50
+_INTEGERS: Final = frozenset(
+    {"EByte", "EShort", "EInt", "ELong", "EBigInteger"}
+    | {"EByteObject", "EShortObject", "EIntegerObject", "ELongObject"}
+)
+_NUMBERS: Final = frozenset({"EFloat", "EDouble", "EFloatObject", "EDoubleObject", "EBigDecimal"})
+_BOOLEANS: Final = frozenset({"EBoolean", "EBooleanObject"})
+_ATTRIBUTE_ONLY: Final = frozenset({"id"})
+_REFERENCE_ONLY: Final = frozenset({"resolve"})
+
+
+class Checked(msgspec.Struct, frozen=True):
+    """A text that was looked at."""
+
+    package: Package | None
+    """What it says; nothing where it breaks the grammar."""
+    problems: tuple[Problem, ...] = ()
+    """In the order of the text, at most :data:`MAX_PROBLEMS`."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+
+def check(text: str) -> Checked:
+    """Read a text and say every problem with its place.
+
+    A text that breaks the grammar has one problem: the first place where it does.
+    """
+    found = read(text)
+    if isinstance(found, Problem):
+        return Checked(None, (found,))
+    problems = sorted(
+        _problems(found, Scope(found)), key=lambda one: (one.place.line, one.place.column)
+    )
+    return Checked(found, tuple(problems[:MAX_PROBLEMS]))
+
+
+def _problems(root: Package, scope: Scope) -> Iterator[Problem]:
+    for package in root.walk():
+        yield from _twice([*package.classifiers, *package.packages], f"package {package.name}")
+        for classifier in package.classifiers:
+            match classifier:
+                case ClassDef():
+                    yield from _class(classifier, scope)
+                case EnumDef():
+                    yield from _enum(classifier)
+                case MapEntryDef():
+                    for ref in (classifier.key, classifier.value):
+                        yield from _type(ref, scope.target(ref, classifier), scope)
+                case DataTypeDef():
+                    pass
+
+
+def _twice(elements: Iterable[Element], where: str) -> Iterator[Problem]:
+    seen: dict[str, Element] = {}
+    for element in elements:
+        first = seen.setdefault(element.name, element)
+        if first is not element:
+            yield Problem(
+                element.place,
+                f"{where} already has a {element.name!r} at {first.place}; rename one of the two",
+                "name",
+            )
+
+
+def _enum(found: EnumDef) -> Iterator[Problem]:
+    yield from _twice(found.literals, f"enum {found.name}")
+    if not found.literals:
+        message = f"enum {found.name} has no values; add one, as `{found.name.upper()}_A = 0;`"
+        yield Problem(found.place, message, "enum")
+    values: dict[int, str] = {}
+    for literal in found.literals:
+        first = values.setdefault(literal.value, literal.name)
+        if first != literal.name:
+            yield Problem(
+                literal.place,
+                f"{literal.name} and {first} both have the value {literal.value}; make them differ",
+                "enum",
+            )
+
+
+def _class(found: ClassDef, scope: Scope) -> Iterator[Problem]:
+    yield from _supers(found, scope)
+    yield from _twice(found.features(), f"class {found.name}")
+    yield from _inherited(found, scope)
+    for attribute in found.attributes:
+        yield from _attribute(attribute, found, scope)
+    for reference in found.references:
+        yield from _reference(reference, found, scope)
+    for operation in found.operations:
+        yield from _operation(operation, found, scope)
+
+
+def _supers(found: ClassDef, scope: Scope) -> Iterator[Problem]:
+    seen: set[str] = set()
+    for ref in found.supers:
+        target = scope.target(ref, found)
+        if target is None:
+            yield from _type(ref, target, scope)
+        elif not isinstance(target, ClassDef | BuiltInClass):
+            yield Problem(ref.place, f"{ref.name} is no class, so nothing can extend it", "extends")
+        elif target is found:
+            yield Problem(ref.place, f"class {found.name} extends itself", "extends")
+        if ref.name in seen:
+            yield Problem(ref.place, f"{ref.name} is extended twice; leave one out", "extends")
+        seen.add(ref.name)
+    if found in scope.ancestors(found) and found not in scope.supers(found):
+        yield Problem(
+            found.place,
+            f"class {found.name} extends itself by way of others; break the circle",
+            "extends",
+        )
+
+
+def _inherited(found: ClassDef, scope: Scope) -> Iterator[Problem]:
+    own = {feature.name: feature for feature in found.features()}
+    for owner, feature in scope.features(found):
+        mine = own.get(feature.name)
+        if owner is not found and mine is not None and mine is not feature:
+            yield Problem(
+                mine.place,
+                f"class {found.name} inherits a {mine.name!r} from {owner.name}; rename or drop it",
+                "name",
+            )
+    ids = [
+        (owner, feature)
+        for owner, feature in scope.features(found)
+        if isinstance(feature, Attribute) and feature.modifiers.get("id")
+    ]
+    if len(ids) > 1 and any(owner is found for owner, _ in ids):
+        names = ", ".join(feature.name for _, feature in ids)
+        place = next(feature.place for owner, feature in ids if owner is found)
+        message = f"class {found.name} has more than one id attribute: {names}; keep one"
+        yield Problem(place, message, "id")
+
+
+def _type(ref: TypeRef, target: Found | None, scope: Scope) -> Iterator[Problem]:
+    if target is None:
+        near = scope.near(ref.name)
+        meant = f"; did you mean {near[0]}?" if near else "; declare it, or name one that exists"
+        yield Problem(ref.place, f"there is no type {ref.name!r}{meant}", "type")
+
+
+def _bounds(ref: TypeRef) -> Iterator[Problem]:
+    lower, upper = ref.bounds.lower, ref.bounds.upper
+    if upper == 0:
+        message = f"the upper bound of [{ref.bounds}] is 0: there could be no value; use 1 or *"
+        yield Problem(ref.place, message, "bounds")
+    elif upper not in (UNBOUNDED, lower) and lower > upper:
+        message = f"the lower bound {lower} is over the upper bound {upper}; swap them"
+        yield Problem(ref.place, message, "bounds")
+
+
+def _modifiers(feature: Attribute | Reference, banned: frozenset[str]) -> Iterator[Problem]:
+    for modifier in feature.modifiers:
+        if modifier in banned:
+            kind = "a reference" if isinstance(feature, Reference) else "an attribute"
+            yield Problem(
+                feature.place, f"{modifier!r} cannot be said of {kind}; take it away", "modifier"
+            )
+
+
+def _attribute(found: Attribute, owner: ClassDef, scope: Scope) -> Iterator[Problem]:
+    target = scope.target(found.type, owner)
+    yield from _type(found.type, target, scope)
+    yield from _bounds(found.type)
+    yield from _modifiers(found, _REFERENCE_ONLY)
+    if isinstance(target, ClassDef | BuiltInClass | MapEntryDef):
+        yield Problem(
+            found.type.place,
+            f"{found.type.name} is a class, so {found.name!r} is no attribute; "
+            "use `ref` for a link or `val` for a part",
+            "type",
+        )
+    elif target is not None and found.default is not None:
+        yield from _default(found, target)
+
+
+def _default(found: Attribute, target: Found) -> Iterator[Problem]:
+    value = found.default or ""
+    wanted = ""
+    if found.type.bounds.is_many:
+        wanted = "no default: it has many values"
+    elif isinstance(target, EnumDef):
+        names = [literal.name for literal in target.literals]
+        if value.rpartition(".")[2] not in names:
+            wanted = f"one of {', '.join(names[:10])}"
+    elif isinstance(target, Primitive):
+        wanted = _wanted(target, value)
+    if wanted:
+        message = f"the default {value!r} of {found.name!r} does not fit; it takes {wanted}"
+        yield Problem(found.place, message, "default")
+
+
+def _wanted(target: Primitive, value: str) -> str:
+    if target.value in _INTEGERS:
+        return "" if value.lstrip("-").isdecimal() else "a whole number"
+    if target.value in _NUMBERS:
+        return "" if value.lstrip("-").replace(".", "", 1).isdecimal() else "a number"
+    if target.value in _BOOLEANS:
+        return "" if value in {"true", "false"} else "true or false"
+    return ""
+
+
+def _reference(found: Reference, owner: ClassDef, scope: Scope) -> Iterator[Problem]:
+    target = scope.target(found.type, owner)
+    yield from _type(found.type, target, scope)
+    yield from _bounds(found.type)
+    yield from _modifiers(found, _ATTRIBUTE_ONLY)
+    if found.default is not None:
+        yield Problem(
+            found.place, f"a reference has no default; drop that of {found.name!r}", "default"
+        )
+    if target is not None and not isinstance(target, ClassDef | BuiltInClass | MapEntryDef):
+        yield Problem(
+            found.type.place,
+            f"{found.type.name} is no class, so {found.name!r} is no reference; use `attr`",
+            "type",
+        )
+    if found.opposite is not None and isinstance(target, ClassDef):
+        yield from _opposite(found, owner, target, scope)
+
+
+def _opposite(
+    found: Reference, owner: ClassDef, target: ClassDef, scope: Scope
+) -> Iterator[Problem]:
+    name = found.opposite or ""
+    other = scope.reference(target, name)
+    where = found.place
+    if other is None:
+        near = [
+            feature.name for _, feature in scope.features(target) if isinstance(feature, Reference)
+        ]
+        has = f"its references are {', '.join(near[:8])}" if near else "it has no references"
+        message = (
+            f"{target.name} has no reference {name!r} to be the opposite of {found.name!r}; {has}"
+        )
+        yield Problem(where, message, "opposite")
+        return
+    if other is found:
+        yield Problem(where, f"{found.name!r} is its own opposite; name the other end", "opposite")
+        return
+    if other.opposite != found.name:
+        said = f"says {other.opposite!r}" if other.opposite else "names none"
+        message = (
+            f"{found.name!r} names {target.name}.{name} as its opposite, which {said}; "
+            f"write `{other.type.name}#{found.name} {name}` there"
+        )
+        yield Problem(where, message, "opposite")
+        return
+    back = scope.find(other.type.name, scope.home(target))
+    if isinstance(back, ClassDef) and owner is not back and back not in scope.ancestors(owner):
+        message = (
+            f"the opposite {target.name}.{name} is of type {back.name}, not {owner.name}; "
+            "the two ends must lead to one another"
+        )
+        yield Problem(where, message, "opposite")
+    if found.is_containment and other.is_containment:
+        message = f"{found.name!r} and its opposite {name!r} both contain; make one of them `ref`"
+        yield Problem(where, message, "containment")
+    elif found.is_containment and other.type.bounds.is_many:
+        message = (
+            f"{name!r}, the opposite of the containment {found.name!r}, has many values; "
+            "a part has one container: leave its bounds out"
+        )
+        yield Problem(other.place, message, "containment")
+
+
+def _operation(found: Operation, owner: ClassDef, scope: Scope) -> Iterator[Problem]:
+    yield from _twice(found.parameters, f"operation {found.name}")
+    refs: list[tuple[TypeRef, Place]] = [(one.type, one.place) for one in found.parameters]
+    if found.type is not None:
+        refs.append((found.type, found.place))
+    for ref, _ in refs:
+        yield from _type(ref, scope.target(ref, owner), scope)
+        yield from _bounds(ref)
+    for ref in found.throws:
+        yield from _type(ref, scope.target(ref, owner), scope)

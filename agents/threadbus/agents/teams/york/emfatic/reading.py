@@ -1,0 +1,368 @@
+"""Text in, package out; a syntax error says where it is and what could stand there."""
+
+from __future__ import annotations
+
+import functools
+from importlib.resources import files
+from typing import Any, Final
+
+import lark
+
+from threadbus.agents.teams.york.emfatic.model import (
+    UNBOUNDED,
+    Annotation,
+    Attribute,
+    Bounds,
+    ClassDef,
+    Classifier,
+    DataTypeDef,
+    EnumDef,
+    EnumLiteral,
+    MapEntryDef,
+    Operation,
+    Package,
+    Parameter,
+    Place,
+    Problem,
+    Reference,
+    TypeRef,
+)
+from threadbus.schemas import shorten
+
+MAX_CHARS: Final = 200_000
+_MAX_DEPTH: Final = 16
+_MAX_EXPECTED: Final = 8
+_WORDS: Final = {
+    "NAME": "a name",
+    "ESCAPED": "",
+    "STRING": "a text in double quotes",
+    "INT": "a number",
+    "SIGNED_INT": "a number",
+    "SIGNED_NUMBER": "a number",
+    "CHAR": "a character in single quotes",
+    "JAVA_NAME": "a Java class name",
+    "BOOLEAN": "true or false",
+    "MODIFIER": "a modifier",
+    "NOT": "",
+    "LPAR": "(",
+    "RPAR": ")",
+    "LBRACE": "{",
+    "RBRACE": "}",
+    "LSQB": "[",
+    "RSQB": "]",
+    "SEMICOLON": ";",
+    "COLON": ":",
+    "COMMA": ",",
+    "EQUAL": "=",
+    "HASH": "#",
+    "AT": "@",
+    "DOT": ".",
+    "ANY": "*",
+    "SOME": "+",
+    "OPTIONAL": "?",
+    "__ANON_0": "..",
+    "__ANON_1": "->",
+    "$END": "the end of the text",
+}
+
+
+def read(text: str) -> Package | Problem:
+    """Read one text.
+
+    Args:
+        text: at most :data:`MAX_CHARS` characters.
+
+    Returns:
+        The package, or the first thing that breaks the grammar.
+    """
+    if len(text) > MAX_CHARS:
+        message = f"{len(text):,} characters are over the limit of {MAX_CHARS:,}; split the package"
+        return Problem(Place(1, 1), message, "size")
+    try:
+        tree = _parser().parse(text)
+        return _Builder().package_of(tree)
+    except lark.UnexpectedToken as error:
+        return _wrong_token(text, error)
+    except lark.UnexpectedCharacters as error:
+        return _wrong_character(error)
+    except _TooDeepError as error:
+        message = f"packages are nested deeper than {_MAX_DEPTH}; flatten them"
+        return Problem(error.place, message, "size")
+
+
+class _TooDeepError(Exception):
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
+        self.place = place
+
+
+@functools.cache
+def _parser() -> Any:
+    grammar = (files(__package__ or "") / "grammar.lark").read_text(encoding="utf-8")
+    return lark.Lark(grammar, parser="lalr", propagate_positions=True, maybe_placeholders=True)
+
+
+def _wrong_token(text: str, error: Any) -> Problem:
+    if error.token.type == "$END":
+        lines = text.splitlines() or [""]
+        place, found = Place(len(lines), len(lines[-1]) + 1), "the text ends"
+    else:
+        place = Place(error.line, error.column)
+        found = f"there is {shorten(str(error.token), 40)!r}"
+    return _not_there(place, found, error.accepts or error.expected)
+
+
+def _wrong_character(error: Any) -> Problem:
+    place = Place(error.line, error.column)
+    if error.char == "<":
+        message = "generic types are not supported; name a class or a data type"
+        return Problem(place, message, "syntax")
+    return _not_there(place, f"there is {error.char!r}", error.allowed or set())
+
+
+def _not_there(place: Place, found: str, terminals: set[str]) -> Problem:
+    expected = _expected(terminals)
+    wanted = f"; expected {expected}" if expected else ""
+    return Problem(place, f"{found} where it cannot be{wanted}", "syntax")
+
+
+def _expected(terminals: set[str]) -> str:
+    words = sorted({_WORDS.get(terminal, terminal.lower()) for terminal in terminals} - {""})
+    shown = [word if " " in word else f"'{word}'" for word in words[:_MAX_EXPECTED]]
+    more = len(words) - len(shown)
+    return " or ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown) + (
+        f" or {more} more" if more else ""
+    )
+
+
+def _place(tree: Any) -> Place:
+    return Place(tree.meta.line, tree.meta.column)
+
+
+def _children(tree: Any, rule: str) -> list[Any]:
+    return [child for child in tree.children if isinstance(child, lark.Tree) and child.data == rule]
+
+
+def _unquoted(token: str) -> str:
+    """Take the quotes off; a backslash keeps what follows, and n and t are what they are."""
+    text: list[str] = []
+    after = iter(token[1:-1])
+    for char in after:
+        if char == "\\":
+            char = {"n": "\n", "t": "\t", "r": "\r"}.get(escaped := next(after, ""), escaped)
+        text.append(char)
+    return "".join(text)
+
+
+class _Builder:
+    """Makes our own data of the parser's tree."""
+
+    def package_of(self, tree: Any) -> Package:
+        annotations, name, *rest = tree.children
+        package = self._package(annotations, name, _only(rest, "declaration"), depth=1)
+        package.imports = tuple(_unquoted(one.children[0]) for one in _only(rest, "import_"))
+        return package
+
+    def _package(self, annotations: Any, name: Any, declarations: Any, depth: int) -> Package:
+        package = Package(
+            name=_name(name), place=_place(name), annotations=_annotations(annotations)
+        )
+        for declaration in declarations:
+            noted, declared = declaration.children
+            if declared.data == "subpackage":
+                inner, *found = declared.children
+                if depth >= _MAX_DEPTH:
+                    raise _TooDeepError(_place(inner))
+                package.packages.append(self._package(noted, inner, found, depth + 1))
+            else:
+                package.classifiers.append(getattr(self, f"_{declared.data}")(declared, noted))
+        return package
+
+    def _class_(self, tree: Any, noted: Any) -> Classifier:
+        kind, name, instance, extends, *features = tree.children
+        words = {str(token) for token in kind.children if token is not None}
+        found = ClassDef(
+            name=_name(name),
+            place=_place(name),
+            annotations=_annotations(noted),
+            is_abstract="abstract" in words or "interface" in words,
+            is_interface="interface" in words,
+            supers=() if extends is None else tuple(_named(one) for one in extends.children),
+            instance_class=None if instance is None else _unquoted(instance),
+        )
+        for feature in features:
+            annotations, declared = feature.children
+            match declared.data:
+                case "attribute":
+                    found.attributes.append(_attribute(declared, annotations))
+                case "reference":
+                    found.references.append(_reference(declared, annotations))
+                case _:
+                    found.operations.append(_operation(declared, annotations))
+        return found
+
+    def _enum_(self, tree: Any, noted: Any) -> Classifier:
+        name, *literals = tree.children
+        found: list[EnumLiteral] = []
+        following = 0
+        for literal in literals:
+            annotations, label, value = literal.children
+            number = following if value is None else int(value)
+            following = number + 1
+            found.append(
+                EnumLiteral(
+                    name=_name(label),
+                    place=_place(label),
+                    annotations=_annotations(annotations),
+                    value=number,
+                )
+            )
+        return EnumDef(
+            name=_name(name),
+            place=_place(name),
+            annotations=_annotations(noted),
+            literals=tuple(found),
+        )
+
+    def _datatype(self, tree: Any, noted: Any) -> Classifier:
+        name, java = _children(tree, "name")[0], _children(tree, "java_name")[0]
+        return DataTypeDef(
+            name=_name(name),
+            place=_place(name),
+            annotations=_annotations(noted),
+            instance_class=_java_name(java),
+            is_serializable=not any(isinstance(one, lark.Token) for one in tree.children),
+        )
+
+    def _mapentry(self, tree: Any, noted: Any) -> Classifier:
+        name, key, value = tree.children
+        return MapEntryDef(
+            name=_name(name),
+            place=_place(name),
+            annotations=_annotations(noted),
+            key=_type(key),
+            value=_type(value),
+        )
+
+
+def _only(children: list[Any], rule: str) -> list[Any]:
+    return [child for child in children if child.data == rule]
+
+
+def _name(tree: Any) -> str:
+    return str(tree.children[0]).removeprefix("~")
+
+
+def _java_name(tree: Any) -> str:
+    return ".".join(str(token) for token in tree.children)
+
+
+def _named(tree: Any, bounds: Bounds | None = None) -> TypeRef:
+    name = ".".join(_name(part) for part in tree.children)
+    return TypeRef(name, _place(tree), bounds or Bounds())
+
+
+def _type(tree: Any) -> TypeRef:
+    name, multiplicity = tree.children
+    return _named(name, _bounds(multiplicity))
+
+
+def _bounds(tree: Any) -> Bounds:
+    if tree is None:
+        return Bounds()
+    inner = tree.children[0]
+    if inner is None:
+        return Bounds(0, UNBOUNDED)
+    first, second = [*inner.children, None][:2]
+    match str(first):
+        case "*":
+            return Bounds(0, UNBOUNDED)
+        case "+":
+            return Bounds(1, UNBOUNDED)
+        case "?":
+            return Bounds(0, 1)
+        case number:
+            lower = int(number)
+    if second is None:
+        return Bounds(lower, lower)
+    return Bounds(lower, UNBOUNDED if str(second) == "*" else int(second))
+
+
+def _annotations(tree: Any) -> tuple[Annotation, ...]:
+    found: list[Annotation] = []
+    for annotation in tree.children:
+        source, *details = annotation.children
+        said = {
+            _key(detail.children[0]): _unquoted(detail.children[1])
+            for detail in details
+            if detail is not None
+        }
+        found.append(Annotation(_key(source), said))
+    return tuple(found)
+
+
+def _key(item: Any) -> str:
+    return _unquoted(item) if isinstance(item, lark.Token) else _java_name(item)
+
+
+def _modifiers(tree: Any) -> dict[str, bool]:
+    return {str(one.children[1]): one.children[0] is None for one in _children(tree, "modifier")}
+
+
+def _default(tree: Any) -> str | None:
+    if tree is None:
+        return None
+    value: Any = tree.children[0].children[0]
+    if hasattr(value, "children"):
+        return ".".join(_name(part) for part in value.children)
+    return _unquoted(value) if value.type in {"STRING", "CHAR"} else str(value)
+
+
+def _attribute(tree: Any, noted: Any) -> Attribute:
+    type_, name, default = tree.children[-3:]
+    return Attribute(
+        name=_name(name),
+        place=_place(name),
+        annotations=_annotations(noted),
+        type=_type(type_),
+        default=_default(default),
+        modifiers=_modifiers(tree),
+    )
+
+
+def _reference(tree: Any, noted: Any) -> Reference:
+    kind, type_, opposite, name, default = tree.children[-5:]
+    return Reference(
+        name=_name(name),
+        place=_place(name),
+        annotations=_annotations(noted),
+        type=_type(type_),
+        is_containment=str(kind) == "val",
+        opposite=None if opposite is None else _name(opposite.children[0]),
+        default=_default(default),
+        modifiers=_modifiers(tree),
+    )
+
+
+def _operation(tree: Any, noted: Any) -> Operation:
+    children = [child for child in tree.children if getattr(child, "data", "") != "modifier"]
+    returned, name, *rest = children
+    throws = next((one for one in rest if getattr(one, "data", "") == "throws"), None)
+    return Operation(
+        name=_name(name),
+        place=_place(name),
+        annotations=_annotations(noted),
+        type=None if isinstance(returned, lark.Token) else _type(returned),
+        parameters=tuple(
+            Parameter(
+                name=_name(one.children[2]),
+                place=_place(one.children[2]),
+                annotations=_annotations(one.children[0]),
+                type=_type(one.children[1]),
+            )
+            for one in rest
+            if getattr(one, "data", "") == "parameter"
+        ),
+        throws=() if throws is None else tuple(_named(one) for one in throws.children),
+        modifiers=_modifiers(tree),
+    )

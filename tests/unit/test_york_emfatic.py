@@ -1,0 +1,145 @@
+"""Emfatic texts are read, checked with the place of each problem, and become Ecore models."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from threadbus.agents.teams.york.emfatic import check, to_ecore, to_mermaid
+
+LIBRARY = """\
+@namespace(uri="http://library", prefix="lib")
+package library;
+
+class Library {
+  id attr String[1] name;
+  val Book[*]#library books;
+  val Writer[+] writers;
+  op Book find(String title, int[?] year);
+}
+
+/* what has pages */
+abstract class Item { attr int pages = 100; attr Category category = Novel; }
+
+class Book extends Item {
+  ref Library#books library;
+  ref Writer[1..*]#books authors;
+  readonly transient derived attr boolean old;
+}
+
+class Writer { ref Book[*]#authors books; attr Date born; !unique attr String[] names; }
+
+enum Category { Novel = 1; Poetry; Essay = 7; }  // three kinds
+datatype Date : java.util.Date;
+mapentry Loan : String -> Book;
+package people { class Reader extends library.Writer { ref Book book; } }
+"""
+
+
+def loaded(content: bytes, folder: Path) -> Any:
+    """Read a model as other tools of Ecore do."""
+    resources: Any = import_module("pyecore.resources")
+    path = folder / "model.ecore"
+    path.write_bytes(content)
+    return resources.ResourceSet().get_resource(resources.URI(str(path))).contents[0]
+
+
+def test_a_right_text_becomes_a_model_that_other_tools_read(tmp_path: Path) -> None:
+    """Types, bounds, links, defaults and namespaces are those of the text."""
+    checked = check(LIBRARY)
+    assert checked.problems == ()
+    assert checked.package is not None
+
+    model = loaded(to_ecore(checked.package), tmp_path)
+
+    assert (model.name, model.nsURI, model.nsPrefix) == ("library", "http://library", "lib")
+    book, library = model.getEClassifier("Book"), model.getEClassifier("Library")
+    books = library.findEStructuralFeature("books")
+    assert (books.lowerBound, books.upperBound, books.containment) == (0, -1, True)
+    assert books.eOpposite is book.findEStructuralFeature("library")
+    assert library.findEStructuralFeature("name").iD
+    assert book.findEStructuralFeature("authors").lowerBound == 1
+    assert book.findEStructuralFeature("old").changeable is False
+    assert [one.name for one in book.eSuperTypes] == ["Item"]
+    assert book.findEStructuralFeature("pages").defaultValueLiteral == "100"
+    literals = model.getEClassifier("Category").eLiterals
+    assert [(one.name, one.value) for one in literals] == [
+        ("Novel", 1),
+        ("Poetry", 2),
+        ("Essay", 7),
+    ]
+    names = model.getEClassifier("Writer").findEStructuralFeature("names")
+    assert (names.unique, names.upperBound) == (False, -1)
+    (find,) = library.eOperations
+    assert [(one.name, one.eType.name) for one in find.eParameters] == [
+        ("title", "EString"),
+        ("year", "EInt"),
+    ]
+    assert [one.name for one in model.eSubpackages] == ["people"]
+
+
+def test_a_right_text_is_drawn() -> None:
+    """Parts, links and inheritance are in the diagram, each link once."""
+    checked = check(LIBRARY)
+    assert checked.package is not None
+    drawn = to_mermaid(checked.package).splitlines()
+
+    assert drawn[0] == "classDiagram"
+    assert '  Library "0..1" *-- "0..*" Book : books' in drawn
+    assert '  Book "0..*" -- "1..*" Writer : authors' in drawn
+    assert "  Item <|-- Book" in drawn
+    assert sum("authors" in line for line in drawn) == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "place", "says"),
+    [
+        ("class A { attr Strin x; }", (2, 16), "there is no type 'Strin'; did you mean String?"),
+        ("class A { ref String x; }", (2, 15), "String is no class, so 'x' is no reference"),
+        ("class A { attr A x; }", (2, 16), "A is a class, so 'x' is no attribute"),
+        ("class A { attr String x }", (2, 25), "there is '}' where it cannot be"),
+        ("class A { attr String x;", (2, 25), "the text ends where it cannot be"),
+        (
+            "class A { attr String[3..1] x; }",
+            (2, 16),
+            "the lower bound 3 is over the upper bound 1",
+        ),
+        ("class A { attr String[0..0] x; }", (2, 16), "the upper bound"),
+        ("class A { attr int x = 1.5; }", (2, 20), "it takes a whole number"),
+        ("class A { attr int x; attr int x; }", (2, 32), "already has a 'x' at line 2, column 20"),
+        ("class A extends B {} class B extends A {}", (2, 7), "break the circle"),
+        ("class A extends A {}", (2, 17), "class A extends itself"),
+        ("class A { ref B#as b; } class B { ref A[*] as; }", (2, 20), "write `A#b as` there"),
+        ("class A { ref B#c b; } class B { ref A a; }", (2, 19), "its references are a"),
+        ("class A { val A#b a; val A#a b; }", (2, 19), "both contain"),
+        (
+            "class A { val B[*]#a b; } class B { ref A[*]#b a; }",
+            (2, 48),
+            "a part has one container",
+        ),
+        ("class A<T> {}", (2, 8), "generic types are not supported"),
+        ("enum E { A = 1; B = 1; }", (2, 17), "make them differ"),
+        ("enum E { }", (2, 6), "has no values"),
+        ("enum E { A; } class C { attr E e = B; }", (2, 32), "it takes one of A"),
+        ("class A { id attr int i; id attr int j; }", (2, 23), "more than one id"),
+        ("class A { id ref A a; }", (2, 20), "'id' cannot be said of a reference"),
+        ("class A {} class A {}", (2, 18), "already has a 'A'"),
+        ("class B { attr int x; } class A extends B { attr int x; }", (2, 54), "inherits a 'x'"),
+    ],
+)
+def test_each_problem_is_told_with_its_place(body: str, place: tuple[int, int], says: str) -> None:
+    """Line and column are where it is wrong, and the message says what would be right."""
+    problems = check(f"package p;\n{body}").problems
+    first = problems[0]
+    assert (first.place.line, first.place.column) == place
+    assert says in first.message
+
+
+def test_what_is_too_large_or_too_deep_is_refused() -> None:
+    """The message names the limit."""
+    assert "over the limit of 200,000" in check("x" * 200_001).problems[0].message
+    deep = "package p;" + "package q {" * 40 + "}" * 40
+    assert "deeper than 16" in check(deep).problems[0].message
