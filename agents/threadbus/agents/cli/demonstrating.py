@@ -7,8 +7,8 @@ import shlex
 import shutil
 import signal
 import sys
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Final
@@ -32,8 +32,8 @@ from threadbus.agents.teams.script import (
     TeamScript,
     load_team,
 )
-from threadbus.bus import TaskState
-from threadbus.schemas import TaskId, TaskStatus, text_of
+from threadbus.bus import AppendError, TaskState
+from threadbus.schemas import InputRequested, Recorded, TaskId, TaskStatus, text_of
 
 _PLAYBOOK_TIME: Final = timedelta(minutes=2)
 _MODEL_TIME: Final = timedelta(minutes=15)
@@ -70,7 +70,8 @@ async def demo(
                 parts, to=script.to, participants=script.participants
             )
             task = opened.event.task
-            state = await _watch(shell, team, task, _MODEL_TIME if model else _PLAYBOOK_TIME)
+            async with _answering(team, task, script.replies):
+                state = await _watch(shell, team, task, _MODEL_TIME if model else _PLAYBOOK_TIME)
             # What they observe of their last turn comes after the answer.
             await team.stop_agents()
             path = await export(team.bus, task)
@@ -109,6 +110,26 @@ async def _follow(shell: Shell, team: DemoTeam, task: TaskId, view: LiveView | N
         state = await follow(shell, team.bus, task, view)
     view.end(state)
     return state
+
+
+@asynccontextmanager
+async def _answering(team: DemoTeam, task: TaskId, replies: Sequence[str]) -> AsyncGenerator[None]:
+    """Give the answers of the person who asked, as questions come; there is nobody at the keys."""
+
+    async def answer() -> None:
+        left = list(replies)
+        async for entry in team.bus.follow(task):
+            if isinstance(entry, Recorded) and isinstance(entry.event.data, InputRequested):
+                said = left.pop(0) if left else "Decide that yourself."
+                with suppress(AppendError):
+                    await team.bus.tasks.give_input(task, said, request=entry.event.id)
+
+    answering = asyncio.create_task(answer(), name="threadbus.demo.answering")
+    try:
+        yield
+    finally:
+        answering.cancel()
+        await asyncio.gather(answering, return_exceptions=True)
 
 
 def _introduce(shell: Shell, script: TeamScript, team: DemoTeam) -> None:

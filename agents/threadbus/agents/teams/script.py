@@ -13,6 +13,7 @@ from threadbus.schemas import FilePart, Part, nearest_names, shorten
 
 TEAMS: Final[Mapping[str, str]] = {
     "report": "threadbus.agents.teams.report.script",
+    "york": "threadbus.agents.teams.york.script",
 }
 """Team → the module whose ``SCRIPT`` describes it; imported when it is named."""
 
@@ -62,6 +63,8 @@ class TeamScript:
     """What is real although a playbook says the words, as ``the numbers are computed``."""
     environ: Mapping[str, str] | None = None
     """Further variables for the agents."""
+    replies: Sequence[str] = ()
+    """What the person answers who is asked for input, in this order."""
 
     @property
     def participants(self) -> list[str]:

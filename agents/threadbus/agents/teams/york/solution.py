@@ -1,0 +1,64 @@
+"""The solution agent: writes a model in Emfatic, and asks whoever wants it where it is unclear."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from threadbus.agents.agent import Agent
+from threadbus.agents.mention import Mention
+from threadbus.agents.model import ChatMessage, make_tool
+from threadbus.agents.teams.york.attempts import model_text
+from threadbus.schemas import FilePart, Part, Skill, TextPart
+
+MEDIA_TYPE: Final = "text/x-emfatic"
+PROMPT: Final = """\
+You write domain models in Emfatic, the textual notation of Ecore. Answer with one package in a
+fenced block and nothing else. `attr` is for values, `ref` for links, `val` for parts; both ends of
+a link name one another with #. Bounds stand behind the type: String[1], Book[*], Writer[1..*].
+Where the request leaves something open that changes the model, call ask_requester once, with one
+short question. Where feedback on an earlier attempt is given, mend all of it.
+"""
+
+agent = Agent(
+    "solution",
+    display_name="Solution",
+    description="Writes domain models in Emfatic and mends them by feedback.",
+    skills=[
+        Skill(
+            id="model",
+            name="Write a domain model",
+            description="Turns a description of a domain into an Ecore model in Emfatic.",
+            tags=("modelling", "emfatic", "ecore", "generation"),
+            examples=("A library with books, writers and loans",),
+        )
+    ],
+    output_modes=("text/plain", MEDIA_TYPE),
+)
+
+
+class Question(msgspec.Struct):
+    """What ask_requester takes."""
+
+    question: str
+
+
+@agent.on_mention
+async def write(mention: Mention) -> list[Part]:
+    """Make one attempt."""
+
+    async def ask(asked: Question) -> str:
+        await mention.progress("asking the requester")
+        return await mention.request_input(asked.question)
+
+    tools = {
+        "ask_requester": make_tool(
+            "ask_requester", "Ask the person who wants the model one question.", Question, ask
+        )
+    }
+    run = await mention.thinking.run(
+        [ChatMessage.system(PROMPT), ChatMessage.user(mention.text)], tools
+    )
+    text = model_text(run.text)
+    return [TextPart(run.text), FilePart(text.encode(), "model.emf", MEDIA_TYPE)]
