@@ -74,9 +74,10 @@ async def attempt(
 
     Cancellation: cancels the handler and waits a moment for its end.
     """
-    work = asyncio.create_task(handler, name=name)
+    ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    work = asyncio.create_task(_telling(handler, ended), name=name)
     try:
-        await asyncio.wait({work}, timeout=min(STARTED_AFTER_S, timeout_s))
+        await _first_moments(ended, min(STARTED_AFTER_S, timeout_s))
         if not work.done():
             await on_long()
             reason = await _watch(work, timeout_s - STARTED_AFTER_S, until, name)
@@ -88,6 +89,27 @@ async def attempt(
     if work.cancelled():
         raise HandlerExitError("CancelledError", "nobody had cancelled it")
     return work.result()
+
+
+async def _telling(handler: Coroutine[Any, Any, _ResultT], ended: asyncio.Future[None]) -> _ResultT:
+    """Await *handler* and say so at once: each mention would wait for the callbacks of a task."""
+    try:
+        return await handler
+    finally:
+        _tell(ended)
+
+
+async def _first_moments(ended: asyncio.Future[None], seconds: float) -> None:
+    timer = asyncio.get_running_loop().call_later(seconds, _tell, ended)
+    try:
+        await ended
+    finally:
+        timer.cancel()
+
+
+def _tell(ended: asyncio.Future[None]) -> None:
+    if not ended.done():
+        ended.set_result(None)
 
 
 async def _watch(

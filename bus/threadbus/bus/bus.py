@@ -36,6 +36,7 @@ from threadbus.schemas import (
     as_parts,
     live_filter,
     live_subject,
+    new_event_id,
     new_task_id,
     parse_agent_name,
     parse_task_id,
@@ -250,7 +251,10 @@ class Bus:
         """
         name = parse_agent_name(to)
         known_to = self._log.known_to(task, thread)
-        async with self.waits.following_reply(task, thread, name, known_to, new=True) as entries:
+        message = new_event_id() if event_id is None else event_id
+        async with self.waits.following_reply(
+            task, thread, message, name, known_to, new=True
+        ) as entries:
             sent = await self.send(
                 task,
                 thread,
@@ -259,21 +263,21 @@ class Bus:
                 cause=cause,
                 awaited=True,
                 lane=lane,
-                event_id=event_id,
+                event_id=message,
             )
             if not sent.duplicate:
                 return await self.waits.reply_from(
                     entries,
                     task,
                     thread,
-                    sent.event.id,
+                    message,
                     name,
                     timeout,
                     sent.seq,
                     known_open=True,
                 )
         return await self.waits.for_reply(
-            task, thread, sent.event.id, name, after=sent.seq, timeout=timeout
+            task, thread, message, name, after=sent.seq, timeout=timeout
         )
 
     # reading

@@ -29,8 +29,8 @@ _log: Any = structlog.get_logger("threadbus.bus")
 Entry: TypeAlias = Recorded | Rejected
 """What a reader gets: an event, or the report that some bytes are none."""
 
-Wanted: TypeAlias = Callable[[str], bool]
-"""Says of a subject of the log whether its message matters; the others are not decoded."""
+Wanted: TypeAlias = Callable[[StoredMessage], bool]
+"""Says of a message of the log whether it matters; the others are not decoded."""
 
 Look: TypeAlias = Callable[[], Awaitable[None]]
 
@@ -70,7 +70,7 @@ class Follower(AsyncIterator[Entry]):
             after: only what is later than this sequence.
             decode: makes an entry of a message.
             new: nothing is there yet, so that only what comes from now on is awaited.
-            wanted: says of a subject whether its message is to be given; all when absent.
+            wanted: says of a message whether it is to be given; all when absent.
             first_look: awaited once, when nothing has come for a moment; what it raises ends the
                 following. For what would cost too much to look at where the answer comes at once.
         """
@@ -107,6 +107,9 @@ class Follower(AsyncIterator[Entry]):
     def _on_message(self, message: StoredMessage) -> None:
         if not self._backend.log.tail_is_whole:
             self._lost = True
+        elif self._wanted is not None and not self._wanted(message):
+            # Whoever waits is not to be woken by it.
+            return
         elif len(self._tail) >= _MAX_TAIL:
             # A slow reader: what is dropped here is read from the log when its turn comes.
             self._tail.clear()
@@ -154,7 +157,7 @@ class Follower(AsyncIterator[Entry]):
                 continue
             if message.seq > self._last:
                 self._last = message.seq
-                if self._wanted is None or self._wanted(message.subject):
+                if self._wanted is None or self._wanted(message):
                     return self._decode(message)
 
     async def _read_on(self, history: AsyncGenerator[list[StoredMessage]]) -> None:

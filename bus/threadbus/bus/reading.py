@@ -94,7 +94,7 @@ class LogReader:
             after: only what is later than this sequence.
             new: nothing is there yet, so that only what comes from now on is awaited.
             controls: only the control events of *thread*.
-            wanted: says of a subject whether its message matters; the others are passed over.
+            wanted: says of a message whether it matters; the others are passed over.
             first_look: awaited once, when nothing has come for a moment.
 
         Cancellation: safe; go on with the last sequence seen.

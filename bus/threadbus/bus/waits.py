@@ -31,6 +31,7 @@ from threadbus.bus.outcomes import (
     usual_reply_id,
     votes_on,
 )
+from threadbus.bus.ports import StoredMessage
 from threadbus.schemas import (
     MAIN_THREAD,
     AgentName,
@@ -175,7 +176,7 @@ class Waits:
             WaitTimeoutError: no reply in time.
         """
         await self._log.check_exists(task, thread)
-        async with self.following_reply(task, thread, agent, after) as entries:
+        async with self.following_reply(task, thread, message, agent, after) as entries:
             return await self.reply_from(entries, task, thread, message, agent, timeout, after)
 
     async def reply_from(
@@ -315,6 +316,7 @@ class Waits:
         self,
         task: TaskId,
         thread: ThreadId,
+        message: EventId,
         agent: AgentName,
         after: int = 0,
         *,
@@ -322,13 +324,22 @@ class Waits:
     ) -> AbstractAsyncContextManager[AsyncIterator[Entry]]:
         """Follow what a wait for *agent* needs to see: what it says, and who comes, goes, closes.
 
+        Of its observations only those that name *message*: it makes one for each of its turns.
+
         Where the message is *new*, the guard has just said that its thread is open. Whether the
         task is, is looked at when the reply is slow to come.
         """
 
-        def wanted(subject: str) -> bool:
-            tokens = subject.split(".")
-            return len(tokens) < 5 or tokens[3] == EventClass.CTL or tokens[4] == agent
+        named = message.encode()
+
+        def wanted(stored: StoredMessage) -> bool:
+            tokens = stored.subject.split(".")
+            if len(tokens) < 5 or tokens[3] == EventClass.CTL:
+                return True
+            if tokens[4] != agent:
+                return False
+            # Who writes JSON may escape any character.
+            return tokens[3] != EventClass.OBS or named in stored.body or b"\\u" in stored.body
 
         async def is_task_open() -> None:
             await self._log.check_open(task, MAIN_THREAD)
