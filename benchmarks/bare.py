@@ -19,6 +19,7 @@ Handler: TypeAlias = Callable[[bytes, bytes], None]
 """Called with the subject and the reply subject of a message."""
 
 _END: Final = b"\r\n"
+_WRITTEN_TOGETHER: Final = 32
 _CONNECT: Final = b'CONNECT {"verbose":false,"headers":true,"no_responders":true}\r\n'
 
 
@@ -28,6 +29,7 @@ class BareConnection(asyncio.Protocol):
     def __init__(self) -> None:
         self._handlers: dict[bytes, Handler] = {}
         self._rest = b""
+        self._pending: list[bytes] = []
         self._transport: asyncio.WriteTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -41,6 +43,18 @@ class BareConnection(asyncio.Protocol):
         """Send bytes of the protocol."""
         if self._transport is not None:
             self._transport.write(data)
+
+    def write_soon(self, data: bytes) -> None:
+        """Send bytes together with those that follow in this turn of the loop, up to a bound."""
+        self._pending.append(data)
+        if len(self._pending) == 1:
+            asyncio.get_running_loop().call_soon(self._write_pending)
+        elif len(self._pending) >= _WRITTEN_TOGETHER:
+            self._write_pending()
+
+    def _write_pending(self) -> None:
+        self.write(b"".join(self._pending))
+        self._pending.clear()
 
     def close(self) -> None:
         """End it."""
@@ -100,6 +114,7 @@ class AppendFrames:
     """What a guarded append of one event sends, ready but for its id."""
 
     def __init__(self, event: Event, last_ctl_seq: int, reply: str) -> None:
+        self.reply = reply
         body = encode_event(event)
         head = (
             "NATS/1.0\r\nNats-Msg-Id: {}\r\n"
