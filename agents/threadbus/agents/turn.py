@@ -56,7 +56,7 @@ from threadbus.schemas import (
 _FINAL: Final = (GiveUpError, BadReplyError, NoModelError, ModelRefusedError)
 """Errors that would come again at the next attempt."""
 
-_SURELY_NEW: Final = timedelta(seconds=60)
+_SURELY_NEW_NS: Final = 60 * 1_000_000_000
 """A younger mention cannot have been answered outside the deduplication window of the log."""
 
 _MAX_NOTE_CHARS: Final = 60
@@ -117,11 +117,11 @@ class Turn:
         """Whether the handler ran long enough to be on record as started."""
         self.is_settled = False
         """Whether the mention is acknowledged."""
-        age_ns = self.received_at - delivery.recorded.stored_at
+        stored_at = delivery.recorded.stored_at
         self._is_suspect = (
             delivery.redelivered
-            or delivery.recorded.stored_at < place.since
-            or timedelta(microseconds=age_ns / 1000) > _SURELY_NEW
+            or stored_at < place.since
+            or self.received_at - stored_at > _SURELY_NEW_NS
         )
 
     @property

@@ -120,6 +120,7 @@ class NatsInboxPull:
         self._queue: deque[NatsInboxMessage] = deque()
         self._held: set[NatsInboxMessage] = set()
         self._waiters: set[asyncio.Future[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
         self._asked = 0
         self.reply = client.new_inbox()
         self._asked_at = 0.0
@@ -174,14 +175,18 @@ class NatsInboxPull:
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[None] = loop.create_future()
         self._waiters.add(waiter)
-        timer = loop.call_later(_HEARTBEAT_S * 2, self._look_for_silence)
+        if self._timer is None:
+            # It outlives the wait: one for each mention would be set only to be cancelled.
+            self._timer = loop.call_later(_HEARTBEAT_S * 2, self._look_for_silence)
         try:
             await waiter
         finally:
-            timer.cancel()
             self._waiters.discard(waiter)
 
     def _look_for_silence(self) -> None:
+        self._timer = None
+        if not self._waiters:
+            return
         if time.monotonic() - self._heard_at > _HEARTBEAT_S * 2:
             # The consumer, the server or the request is gone.
             self._asked = 0
@@ -202,6 +207,7 @@ class NatsInboxPull:
             "expires": int(_EXPIRES_S * 1e9),
             "idle_heartbeat": int(_HEARTBEAT_S * 1e9),
         }
+        has_nothing = self._asked == 0
         self._asked += batch
         self._asked_at = self._heard_at = time.monotonic()
         try:
@@ -209,6 +215,8 @@ class NatsInboxPull:
                 f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{self.consumer}",
                 msgspec.json.encode(request),
                 reply=self.reply,
+                # Ahead of need it can go with the answer to what has just come.
+                at_once=has_nothing,
             )
         except NatsError:
             self._asked -= batch
@@ -263,6 +271,8 @@ class NatsInboxPull:
     def close(self) -> list[NatsInboxMessage]:
         """Stop; returns what had arrived and was not settled, in the order of the log."""
         self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
         left = sorted((*self._held, *self._queue), key=lambda one: one.seq)
         self._queue.clear()
         self._wake()
