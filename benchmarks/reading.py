@@ -137,7 +137,8 @@ async def _measure(
     what, rate = "reading a super-task of 20,000 events", Target(1.0, at_least=True)
     floor = [_LEAST_PER_SECOND] * options.rounds
     return [
-        Figure(f"{what}, by the clock", AIM, "/s", wall[0], floor, rate),
+        # The server works on each message for as long, so that a second core comes into it.
+        Figure(f"{what}, by the clock", AIM, "/s", wall[0], floor),
         Figure(f"{what}, by processor time", AIM, "/s", cpu[0], floor, rate),
         Figure(what, "nats-py ordered consumer, not decoded", "/s", wall[0], wall[1]),
         Figure(what, "nats-py direct gets, not decoded", "/s", wall[0], wall[2]),

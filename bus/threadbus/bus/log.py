@@ -28,7 +28,7 @@ from threadbus.bus.errors import (
     TaskNotFoundError,
     ThreadNotFoundError,
 )
-from threadbus.bus.ports import Backend, Guard, GuardFailedError, Position
+from threadbus.bus.ports import Backend, Guard, GuardFailedError, Haste, Position
 from threadbus.bus.reading import LogReader
 from threadbus.bus.settings import BusSettings
 from threadbus.bus.state import ThreadState
@@ -37,6 +37,7 @@ from threadbus.schemas import (
     AgentName,
     Event,
     EventClass,
+    HandlingEnded,
     Recorded,
     SubjectFilter,
     TaskForked,
@@ -182,7 +183,9 @@ class EventLog(LogReader):
         It is sent again until it is acknowledged; what fails in the end is logged. Leaving the
         bus waits for it.
         """
-        future = await self._send(event, None, at_once=False)
+        # The end of a turn is the last that is said in it: nobody's answer has to wait for it.
+        haste = Haste.LAST if isinstance(event.data, HandlingEnded) else Haste.SOON
+        future = await self._send(event, None, haste=haste)
         future.add_done_callback(_report_lost)
 
     def _send(
@@ -191,7 +194,7 @@ class EventLog(LogReader):
         guard: Guard | None,
         body: bytes | None = None,
         *,
-        at_once: bool = True,
+        haste: Haste = Haste.AT_ONCE,
     ) -> Awaitable[asyncio.Future[Position]]:
         return self._backend.log.append(
             event.subject,
@@ -200,7 +203,7 @@ class EventLog(LogReader):
             guard=guard,
             headers={"traceparent": f"00-{event.task}-{event.id[16:]}-01"},
             timeout=self._timeout,
-            at_once=at_once,
+            haste=haste,
         )
 
     async def _find(self, event: Event, after: int) -> int | None:

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import timedelta
+from enum import Enum
 from typing import NamedTuple, Protocol, TypeAlias
 
 
@@ -22,6 +23,17 @@ class StoredMessage(NamedTuple):
     body: bytes
     stored_at: int
     """Nanoseconds since the epoch by the server's clock."""
+
+
+class Haste(Enum):
+    """When a message is written: a write costs more than what is in it, on both sides."""
+
+    AT_ONCE = "at once"
+    """Somebody waits for it."""
+    SOON = "soon"
+    """With what is sent next and before it, or after a moment."""
+    LAST = "last"
+    """With what is sent next and behind it: what follows may as well come first."""
 
 
 class Position(NamedTuple):
@@ -127,12 +139,13 @@ class LogPort(Protocol):
         guard: Guard | None,
         headers: Mapping[str, str],
         timeout: timedelta,
-        at_once: bool = True,
+        haste: Haste = Haste.AT_ONCE,
     ) -> asyncio.Future[Position]:
         """Send a message and return a future of where it landed; waits only for room.
 
         The future ends with GuardFailedError, or with an AppendError, in any case by *timeout*.
-        Where nobody waits for it, not *at_once*, it may go together with what is sent next.
+        Messages of one connection are stored in the order of these calls, but for those sent
+        ``LAST``.
         """
         ...
 

@@ -32,6 +32,7 @@ from nats.errors import Error as NatsError
 from threadbus.bus._nats.frames import FrameHandler, FrameParser, publish_frame, status
 from threadbus.bus._nats.steady import SteadyClient
 from threadbus.bus.errors import PermissionDeniedError
+from threadbus.bus.ports import Haste
 
 _FINISH_S: Final = 2
 _NO_RESPONDERS: Final = 503
@@ -71,6 +72,7 @@ class DirectClient(SteadyClient):
         self._outstanding: dict[bytes, _Asked] = {}
         self._answers_at = ""
         self._asked = 0
+        self._last: list[bytes] = []
         self._corked = self._has_written = self._late = False
 
     @property
@@ -178,8 +180,9 @@ class DirectClient(SteadyClient):
         """Close the connection; what a broken one still had to send is dropped."""
         writer: asyncio.StreamWriter | None = getattr(self._transport, "_io_writer", None)
         if writer is not None and writer.transport.is_closing():
-            self._pending = []
+            self._pending, self._last = [], []
             self._pending_data_size = 0
+        self._write_pending()
         await super().close()
 
     # messages out
@@ -191,7 +194,7 @@ class DirectClient(SteadyClient):
         *,
         reply: str = "",
         head: bytes = b"",
-        at_once: bool = True,
+        haste: Haste = Haste.AT_ONCE,
     ) -> None:
         """Publish without waiting; kept while there is no connection, as far as there is room.
 
@@ -200,8 +203,8 @@ class DirectClient(SteadyClient):
             body: the message.
             reply: where an answer goes.
             head: a whole header block, or nothing.
-            at_once: somebody waits for it; otherwise it goes with what is sent next, or after two
-                milliseconds. A write costs more than what is in it, on both sides.
+            haste: whether somebody waits for it; otherwise it goes with what is sent next, or after
+                two milliseconds.
 
         Raises:
             BadSubjectError: white space would be read as part of the protocol.
@@ -211,14 +214,18 @@ class DirectClient(SteadyClient):
         frame = publish_frame(subject, reply, head, body)
         if not self.is_connected:
             self._check_can_wait()
-        self._pending.append(frame)
+        frames = self._last if haste is Haste.LAST else self._pending
+        frames.append(frame)
         self._pending_data_size += len(frame)
         self.stats["out_msgs"] += 1
         self.stats["out_bytes"] += len(body)
-        if not at_once:
+        is_much = len(frames) >= _WRITE_FRAMES
+        if haste is not Haste.AT_ONCE:
             self._write_later()
+            if is_much:
+                self._write_pending()
             return
-        if not self._has_written or len(self._pending) >= _WRITE_FRAMES:
+        if is_much or not self._has_written:
             # The first at once, for the sake of a round trip; those that follow in this turn of
             # the loop go some together, for the sake of a thousand at once.
             self._has_written = True
@@ -267,6 +274,9 @@ class DirectClient(SteadyClient):
         self._write_pending()
 
     def _write_pending(self) -> None:
+        if self._last:
+            self._pending += self._last
+            self._last = []
         if not self._pending or not self.is_connected or self._flush_queue is None:
             return
         writer: asyncio.StreamWriter | None = getattr(self._transport, "_io_writer", None)

@@ -25,9 +25,10 @@ from threadbus.bus._nats.client import DirectClient
 from threadbus.bus._nats.direct import parse_time
 from threadbus.bus._nats.frames import header, status
 from threadbus.bus.errors import ClosedError, ReadError, ReadTimeoutError
-from threadbus.bus.ports import WaitingMention
+from threadbus.bus.ports import Haste, WaitingMention
 from threadbus.schemas import AgentName, inbox_filter, push_subject
 
+_ACK: Final = b"+ACK"
 _EXPIRES_S: Final = 30.0
 _HEARTBEAT_S: Final = 5.0
 _CREATE_S: Final = 3.0
@@ -82,7 +83,7 @@ class NatsInboxMessage:
 
     async def ack(self) -> None:
         """Say that it was handled."""
-        await self._say(b"+ACK", final=True)
+        await self._say(_ACK, final=True)
 
     async def nak(self, delay: timedelta) -> None:
         """Give it back; it comes again after *delay*."""
@@ -101,7 +102,8 @@ class NatsInboxMessage:
             self.holder.discard(self)
         try:
             # Together: what several give back in one go comes again in that order.
-            self._client.post(self._ack, word, at_once=False)
+            haste = Haste.LAST if word == _ACK else Haste.SOON
+            self._client.post(self._ack, word, haste=haste)
         except NatsError as error:
             # Not acknowledged means delivered again, which every handler must bear anyway.
             _log.warning("could not settle a mention", subject=self.subject, error=str(error))
@@ -216,7 +218,7 @@ class NatsInboxPull:
                 msgspec.json.encode(request),
                 reply=self.reply,
                 # Ahead of need it can go with the answer to what has just come.
-                at_once=has_nothing,
+                haste=Haste.AT_ONCE if has_nothing else Haste.LAST,
             )
         except NatsError:
             self._asked -= batch

@@ -38,6 +38,7 @@ from threadbus.bus.errors import (
 from threadbus.bus.ports import (
     Guard,
     GuardFailedError,
+    Haste,
     LossHandler,
     MessageHandler,
     Position,
@@ -163,7 +164,7 @@ class NatsLog:
         guard: Guard | None,
         headers: Mapping[str, str],
         timeout: timedelta,
-        at_once: bool = True,
+        haste: Haste = Haste.AT_ONCE,
     ) -> asyncio.Future[Position]:
         """Send a message and return a future of where it landed (see :class:`LogPort`)."""
         if self._closed:
@@ -181,12 +182,12 @@ class NatsLog:
         now = time.monotonic()
         row = _Row(subject, body, head, future, msg_id, timeout, now, now + _RESEND_AFTER_S)
         self._rows[key] = row
-        self._send(key, row, at_once=at_once)
+        self._send(key, row, haste=haste)
         if self._client.is_behind:
             await self._client.wait_for_socket()
         return future
 
-    def _send(self, key: bytes, row: _Row, *, at_once: bool = True) -> None:
+    def _send(self, key: bytes, row: _Row, *, haste: Haste = Haste.AT_ONCE) -> None:
         row.sends += 1
         # While reconnecting the client may refuse: the row stays and is sent again later.
         with contextlib.suppress(NatsError):
@@ -195,7 +196,7 @@ class NatsLog:
                 row.body,
                 reply=self._reply + key.decode(),
                 head=row.head,
-                at_once=at_once,
+                haste=haste,
             )
 
     async def _wait_for_room(self) -> None:

@@ -15,6 +15,7 @@ from threadbus.bus.errors import PayloadTooLargeError
 from threadbus.bus.ports import (
     Guard,
     GuardFailedError,
+    Haste,
     LossHandler,
     MessageHandler,
     Position,
@@ -195,7 +196,7 @@ class MemoryLog:
         guard: Guard | None,
         headers: Mapping[str, str],
         timeout: timedelta,
-        at_once: bool = True,
+        haste: Haste = Haste.AT_ONCE,
     ) -> asyncio.Future[Position]:
         """Send a message and return a future of where it landed (see :class:`LogPort`)."""
         size = _wire_size(body, msg_id, guard, headers)
