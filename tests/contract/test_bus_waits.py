@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.support.bus_env import BusEnv, forge, opened, soon, text
+from tests.support.bus_env import BusEnv, forge, opened, receive, soon, text, write_raw
 from threadbus.bus import (
     Appended,
     Bus,
@@ -29,6 +29,8 @@ from threadbus.schemas import (
     TaskStatus,
     TextPart,
     ThreadId,
+    encode_event,
+    make_event,
     new_event_id,
 )
 
@@ -105,6 +107,38 @@ async def test_an_agent_that_gives_up_fails_the_request(env: BusEnv) -> None:
         "ValueError",
         "no such file",
     )
+
+
+async def test_the_records_of_other_turns_are_passed_over(env: BusEnv) -> None:
+    """What an agent records of other mentions ends no wait; the record of this one does.
+
+    Also where whoever wrote it has escaped every character that JSON lets one escape.
+    """
+    async with env.buses("user", "web") as (user, web), env.backend() as backend:
+        task = await opened(user, "web")
+        asked_id = new_event_id()
+        waiting = asyncio.create_task(
+            user.request(task, MAIN_THREAD, "6 * 7?", to="web", event_id=asked_id)
+        )
+        async with web.inbox() as inbox:
+            _, asked = await receive(inbox, 2)
+        other = MentionDeadLettered(error=ErrorInfo("KeyError", "another one"))
+        await web.append(other, task=task, cause=new_event_id())
+        own = make_event(
+            MentionDeadLettered(error=BROKEN),
+            task=task,
+            thread=MAIN_THREAD,
+            sender=AgentName("web"),
+            cause=asked.event.id,
+        )
+        escaped = "".join(f"\\u{ord(character):04x}" for character in asked_id)
+        body = encode_event(own).replace(asked_id.encode(), escaped.encode())
+        assert asked_id.encode() not in body
+        await write_raw(backend, own.subject, body)
+        with pytest.raises(MentionFailedError) as failure:
+            await soon(waiting)
+
+    assert failure.value.message == "no such file"
 
 
 async def test_a_request_ends_at_its_deadline_and_with_its_thread(env: BusEnv) -> None:

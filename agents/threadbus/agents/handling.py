@@ -86,6 +86,9 @@ async def attempt(
     finally:
         if not work.done():
             await _end(work, abandoned)
+        if work.done():
+            # Cancelled before its first step it would be called one that was never awaited.
+            handler.close()
     if work.cancelled():
         raise HandlerExitError("CancelledError", "nobody had cancelled it")
     return work.result()
