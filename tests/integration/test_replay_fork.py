@@ -18,6 +18,7 @@ from tests.support.fault_team import back, front, middle
 from tests.support.invariants import violations
 from threadbus.bus import Bus, connect, fold_task
 from threadbus.replay import fold
+from threadbus.replay.diffing import Diff
 from threadbus.replay.forking import plan_fork, write_fork
 from threadbus.schemas import (
     MAIN_THREAD,
@@ -144,6 +145,12 @@ async def test_an_edited_question_is_answered_anew(user: Bus, bus_url: str) -> N
         opened.seq,
         ("front",),
     )
+    compared = await asyncio.to_thread(
+        busreplay, "diff", task, result.task, "--json", "--url", bus_url
+    )
+    diff = msgspec.json.decode(compared.stdout, type=Diff)
+    own = await seq_of(user, result.task, TaskForked)
+    assert (diff.relation, diff.fork_point) == ("b is a fork of a", (opened.seq, own))
     original = (await log_of(user, result.task))[0].event
     assert original.copy_of is not None
     assert original.copy_of.edited

@@ -32,6 +32,7 @@ from threadbus.replay.terminal import (
 
 VERBS: Final[dict[str, str]] = {
     "at": "threadbus.replay.verbs.at",
+    "diff": "threadbus.replay.verbs.diff",
     "fork": "threadbus.replay.verbs.fork",
     "verify": "threadbus.replay.verbs.verify",
 }
