@@ -34,6 +34,7 @@ VERBS: Final[dict[str, str]] = {
     "at": "threadbus.replay.verbs.at",
     "diff": "threadbus.replay.verbs.diff",
     "fork": "threadbus.replay.verbs.fork",
+    "import": "threadbus.replay.verbs.importing",
     "verify": "threadbus.replay.verbs.verify",
 }
 """Verb → the module whose ``app`` runs it; imported when it is typed."""

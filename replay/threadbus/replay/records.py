@@ -181,6 +181,7 @@ class Records:
         timeline.opened_by, timeline.opened_at = event.sender, step.at
         timeline.question = cut_parts(data.parts, MAX_QUESTION_CHARS).text
         timeline.title = data.title
+        timeline.labels = dict(data.labels)
         timeline.token_budget = None if data.token_budget is None else ns(data.token_budget)
         timeline.deadline_at = None if data.deadline_at is None else ns(data.deadline_at)
         main = self.thread(MAIN_THREAD)

@@ -96,6 +96,8 @@ class TreeRenderer:
             if totals.playbook_calls < totals.model_calls:
                 which = f"{totals.playbook_calls:,} of {totals.model_calls:,} model calls"
             self._note(f"answered by a playbook, not by a model: {which}")
+        if timeline.is_imported:
+            self._note(_import_note(timeline.labels))
         if timeline.fork is not None:
             self._note(_fork_note(timeline.fork, timeline.task))
         if not timeline.is_complete:
@@ -254,6 +256,11 @@ class TreeRenderer:
     def _note(self, text: str) -> None:
         for line in self._painter.wrap(text, self._painter.width or 0):
             self._painter.line([Span(line, "warn")])
+
+
+def _import_note(labels: dict[str, str]) -> str:
+    made_up = ", its times are made up" if labels.get("import.times") == "synthetic" else ""
+    return f"imported from {first_line(labels['import.format'], 40)}{made_up}"
 
 
 def _fork_note(fork: Fork, task: TaskId | None) -> str:

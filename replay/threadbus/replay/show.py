@@ -18,6 +18,7 @@ from threadbus.replay.paint import painter_for
 from threadbus.replay.render import TreeRenderer
 from threadbus.replay.selection import Selection
 from threadbus.replay.source import LogItem, Source, closing
+from threadbus.replay.story import Timeline
 from threadbus.replay.timeline import TimelineFold
 from threadbus.schemas import Recorded, TaskId, TaskOpened, export_line
 
@@ -215,7 +216,7 @@ async def _show_form(
     async for item in items:
         fold.apply(item)
     timeline = request.selection.of(fold.timeline)
-    options = FormOptions(selection=request.selection, now=_now(timeline.closed_at))
+    options = FormOptions(selection=request.selection, now=_now(timeline))
     pieces = FORMS[request.format](timeline, options)
     raw.writelines(piece.encode("utf-8", "backslashreplace") for piece in pieces)
     raw.flush()
@@ -234,7 +235,7 @@ async def _show_tree(
             painter.flush()
             opened = True
     timeline = request.selection.of(fold.timeline)
-    now = _now(timeline.closed_at)
+    now = _now(timeline)
     only_one = bool(request.selection.agent)
     renderer = TreeRenderer(painter, timeline, now, shows_asked=only_one)
     if not opened:
@@ -261,13 +262,15 @@ async def _show_feed(
             feed.write(item, entry)
         painter.flush()
     timeline = fold.timeline
-    now = _now(timeline.closed_at)
+    now = _now(timeline)
     painter.line()
     TreeRenderer(painter, timeline, now).overview()
     write_closing(painter, timeline, max(now, timeline.last_at))
     painter.flush()
 
 
-def _now(closed_at: int | None) -> int:
-    """Return the time by which what is open is so old: no later than the close."""
-    return time.time_ns() if closed_at is None else closed_at
+def _now(timeline: Timeline) -> int:
+    """Return the time by which what is open is so old: no later than the end of the run."""
+    if timeline.closed_at is not None:
+        return timeline.closed_at
+    return timeline.last_at if timeline.is_imported else time.time_ns()

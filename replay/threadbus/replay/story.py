@@ -269,6 +269,8 @@ class Timeline(msgspec.Struct, kw_only=True):
     token_budget: int | None = None
     deadline_at: int | None = None
     accepted_answer: EventId | None = None
+    labels: dict[str, str] = {}
+    """What the opener put beside the question, for programs."""
     fork: Fork | None = None
     """What the run is a fork of, if it is one."""
     is_complete: bool = True
@@ -300,6 +302,11 @@ class Timeline(msgspec.Struct, kw_only=True):
         start = self.opened_at or self.first_at
         gap = 0 if self.fork is None else self.fork.gap_ns
         return max((self.closed_at or self.last_at) - start - gap, 0)
+
+    @property
+    def is_imported(self) -> bool:
+        """Whether it is the run of another system."""
+        return "import.format" in self.labels
 
     @property
     def answer(self) -> Answer | None:

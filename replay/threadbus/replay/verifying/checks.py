@@ -210,6 +210,9 @@ class Verifier:
         self._copies += 1
         if event.mentions:
             self._say(item, _VIOLATION, "fork", "a copy that wakes somebody")
+        if event.copy_of.task == event.task:
+            # Imported: it has never been anywhere but here.
+            return
         if self._opening is None or self._opening.forked_from is None:
             self._say(item, _VIOLATION, "fork", "a copy in a run that is no fork")
         elif self._forked_seq:
