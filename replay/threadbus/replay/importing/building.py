@@ -111,8 +111,10 @@ class RunBuilder:
             return found
         plain = name.strip().lower().replace(" ", "_")
         made = canonical_agent_name(plain or "unknown")
-        if made in self._names.values():
-            made = canonical_agent_name(name or "unknown")
+        taken = set(self._names.values())
+        number = 2
+        while made in taken:
+            made, number = canonical_agent_name(f"{name} ({number})"), number + 1
         if len(self._names) >= MAX_AGENTS:
             raise ImportFileError(
                 self._where, f"more than {MAX_AGENTS} agents in one run", "split the run"
