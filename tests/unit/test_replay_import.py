@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 from collections import Counter
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from tests.support.real_logs import real_logs
 from tests.support.require import require
 from threadbus.replay import ImportFileError, Timeline, Turn, fold
 from threadbus.replay.importing import ImportedRun, ImportFormat, detect, import_file
 from threadbus.replay.verifying import Verifier
 from threadbus.schemas import (
+    MAIN_THREAD,
     DataPart,
     MessagePosted,
     ModelCalled,
@@ -28,7 +30,6 @@ from threadbus.schemas import (
     decode_recorded_event,
 )
 
-DATA = os.environ.get("THREADBUS_DATA", "")
 LABEL = "the right answer"
 
 AG2 = {
@@ -205,7 +206,7 @@ OTLP = {
         }
     ]
 }
-LINES = [
+LINES: list[dict[str, object]] = [
     {"agent": "Planner", "to": "Coder", "content": "Sum it.", "timestamp": 1_700_000_000},
     {"agent": "Coder", "tool": "sum", "args": {"a": 1}, "result": 3, "timestamp": 1_700_000_002.5},
     {"agent": "Coder", "to": ["Planner"], "text": "3", "timestamp": "2023-11-14T22:13:25Z"},
@@ -216,7 +217,10 @@ def write(folder: Path, document: object, name: str = "log.json") -> Path:
     """Write a document, or one to a line."""
     path = folder / name
     if name.endswith(".jsonl") and isinstance(document, list):
-        path.write_text("".join(json.dumps(one) + "\n" for one in document), encoding="utf-8")
+        path.write_text(
+            "".join(json.dumps(one) + "\n" for one in cast("list[object]", document)),
+            encoding="utf-8",
+        )
     else:
         path.write_text(json.dumps(document), encoding="utf-8")
     return path
@@ -269,7 +273,7 @@ def test_a_group_chat_with_a_terminal(tmp_path: Path) -> None:
 
 def turns_of(timeline: Timeline) -> list[Turn]:
     """Return the turns of the main thread."""
-    return [entry for entry in timeline.threads["main"].entries if isinstance(entry, Turn)]
+    return [entry for entry in timeline.threads[MAIN_THREAD].entries if isinstance(entry, Turn)]
 
 
 def test_a_chat_with_an_orchestrator(tmp_path: Path) -> None:
@@ -450,7 +454,19 @@ def test_a_missing_file_and_a_wrong_format_are_refused(tmp_path: Path) -> None:
 
 def test_hostile_values_do_no_harm(tmp_path: Path) -> None:
     """Wrong types, NUL and surrogates, huge numbers, circles of spans, odd names."""
-    odd = [None, 7, True, [], {}, [[{}]], {"a": [None]}, "\x00\ud800", 2**80, -1, "9" * 30]
+    odd: list[object] = [
+        None,
+        7,
+        True,
+        [],
+        {},
+        [[{}]],
+        {"a": [None]},
+        "\x00\ud800",
+        2**80,
+        -1,
+        "9" * 30,
+    ]
     for value in odd:
         for document in (
             {"history": [{"content": value, "role": value, "name": value}]},
@@ -491,11 +507,13 @@ def test_too_many_agents_are_refused(tmp_path: Path) -> None:
 )
 def test_real_logs_are_imported_whole(folder: str, runs: int, messages: int) -> None:
     """Each run of the public sets, each message of it, as a sound log without its labels."""
-    require("real logs (set THREADBUS_DATA to their folder)", DATA)
+    data = real_logs()
+    require("real logs (set THREADBUS_DATA to their folder)", data)
+    assert data is not None
     found = 0
     steps = 0
     formats: Counter[str] = Counter()
-    for path in sorted(Path(DATA, folder).glob("*.json")):
+    for path in sorted(Path(data, folder).glob("*.json")):
         for run in import_file(path):
             assert_sound(run)
             found += 1
