@@ -302,11 +302,14 @@ class Waits:
         raise TaskNotFoundError(task)
 
     def following(
-        self, task: TaskId, thread: ThreadId | None = None, after: int = 0
+        self, task: TaskId, thread: ThreadId | None = None, after: int = 0, *, new: bool = False
     ) -> AbstractAsyncContextManager[AsyncIterator[Entry]]:
-        """Follow what a wait in *thread* needs to see: its events, and the end of the task."""
+        """Follow what a wait in *thread* needs to see: its events, and the end of the task.
+
+        Of a *new* task nothing is there yet: only what comes from now on is awaited.
+        """
         only = thread if thread == MAIN_THREAD else None
-        return self._log.following(task, only, after)
+        return self._log.following(task, only, after, new=new)
 
     def following_controls(self, task: TaskId) -> AbstractAsyncContextManager[AsyncIterator[Entry]]:
         """Follow only what opens, changes and closes the super-task, from its opening on."""

@@ -15,6 +15,7 @@ ThreadbusError                  the root of every error of this project
     ├── TooManySubscriptionsError  one agent is told of more resources than it may
     ├── MissingExtraError       what an extra installs is not there
     └── StoppingError           the gateway stops while a call waits
+    └── ForeignPartError        a part of a foreign message that cannot be taken
 """
 
 from __future__ import annotations
@@ -207,3 +208,15 @@ class MissingExtraError(GatewayError):
             f"this gateway needs the module {self.module!r}, which is not installed; "
             f"`pip install 'threadbus[{self.extra}]'` installs what it needs"
         )
+
+
+class ForeignPartError(GatewayError, ValueError):
+    """A part of a foreign message cannot be taken."""
+
+    def __init__(self, what: str, reason: str) -> None:
+        super().__init__(what, reason)
+        self.what = what
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{shorten(self.what)} cannot be taken: {shorten(self.reason, 200)}"

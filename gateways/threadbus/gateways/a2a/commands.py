@@ -1,0 +1,99 @@
+"""``bus gateway a2a``: serve the agents of the bus over A2A."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import msgspec
+import structlog
+import typer
+
+from threadbus.agents.cli import Shell, UsageError, command
+from threadbus.schemas import parse_agent_name
+
+_MAX_WAIT_S: Final = 24 * 3600
+_log: Any = structlog.get_logger("threadbus.gateways.a2a")
+
+
+class Serving(msgspec.Struct, frozen=True):
+    """What `bus gateway a2a --json` prints once it takes requests."""
+
+    url: str
+    card: str
+    pid: int
+
+
+def register(group: typer.Typer) -> None:
+    """Add the commands to ``bus gateway``."""
+    command("a2a", group=group, log_level="info")(serve_a2a)
+
+
+async def serve_a2a(
+    shell: Shell,
+    http: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Where to listen; port 0 takes a free one.")
+    ] = "127.0.0.1:8642",
+    url: Annotated[
+        str, typer.Option("--public-url", help="Where clients reach it, for the cards.")
+    ] = "",
+    tokens: Annotated[
+        Path | None,
+        typer.Option(help="The tokens file; without it only this machine, and all are one guest."),
+    ] = None,
+    guest: Annotated[
+        str, typer.Option(help="The name of callers without tokens on the bus.")
+    ] = "a2a-guest",
+    team: Annotated[
+        list[str] | None,
+        typer.Option(help="Who takes messages to the whole bus: first who plans; repeat."),
+    ] = None,
+    host_name: Annotated[
+        list[str] | None,
+        typer.Option("--host-name", help="A Host header to serve beside the loopback; repeat."),
+    ] = None,
+    origin: Annotated[
+        list[str] | None,
+        typer.Option(help="A web page's origin that may call; repeat."),
+    ] = None,
+    max_body: Annotated[int, typer.Option(help="Bytes of the largest request.")] = 8 * 1024 * 1024,
+    rate: Annotated[float, typer.Option(help="Requests a second of one caller.")] = 200.0,
+    wait: Annotated[
+        float, typer.Option(help="Seconds that a request without a stream waits for its task.")
+    ] = 600.0,
+) -> None:
+    """Serve every agent of the bus, and the bus as a whole, to A2A clients until Ctrl-C."""
+    from threadbus.agents.serving import stopping_on_signals
+    from threadbus.gateways.a2a.gateway import GatewayOptions, running
+    from threadbus.gateways.web.serving import parse_address, serve_until
+
+    if not 1 <= max_body <= 1024**3:
+        raise UsageError("--max-body", str(max_body), "1 byte to 1 GiB")
+    if not 0.1 <= rate <= 1e6:
+        raise UsageError("--rate", str(rate), "0.1 to 1,000,000 a second")
+    if not 0 < wait <= _MAX_WAIT_S:
+        raise UsageError("--wait", str(wait), f"more than 0, at most {_MAX_WAIT_S}")
+    options = GatewayOptions(
+        address=parse_address(http),
+        url=url,
+        tokens=tokens,
+        guest=parse_agent_name(guest),
+        team=tuple(parse_agent_name(name) for name in team or []),
+        hosts=tuple(host_name or []),
+        origins=tuple(origin or []),
+        max_body_bytes=max_body,
+        per_second=rate,
+        burst=max(1, round(2 * rate)),
+        wait=timedelta(seconds=wait),
+    )
+    stop = asyncio.Event()
+    async with stopping_on_signals(stop.set), running(shell.settings(), options) as served:
+        card = f"{url.rstrip('/') or served.url}/.well-known/agent-card.json"
+        if shell.json:
+            shell.result(Serving(url=served.url, card=card, pid=os.getpid()))
+        _log.info("serving A2A", url=served.url, card=card)
+        await serve_until(stop, served)
+    _log.info("stopped in order")

@@ -1,0 +1,135 @@
+"""The A2A gateway as a process: one connection to the bus, one web server."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from threadbus.bus import BusSettings, connect
+from threadbus.gateways.a2a.app import Application, link
+from threadbus.gateways.a2a.authentication import Authentication
+from threadbus.gateways.a2a.callers import Agents
+from threadbus.gateways.a2a.cards import CardSettings
+from threadbus.gateways.a2a.handler import DEFAULT_WAIT, Handler, HandlerSettings
+from threadbus.gateways.a2a.log import Stopping, TaskLog
+from threadbus.gateways.errors import InvalidOptionError
+from threadbus.gateways.principals import Principals
+from threadbus.gateways.web.limits import DEFAULT_MAX_BODY_BYTES, HostCheck
+from threadbus.gateways.web.serving import (
+    DEFAULT_MAX_CONNECTIONS,
+    DEFAULT_STOP_DEADLINE,
+    Address,
+    Served,
+    serving,
+)
+from threadbus.schemas import AgentName
+
+GATEWAY: Final = AgentName("a2a-gateway")
+GUEST: Final = AgentName("a2a-guest")
+_OWN: Final = "a2a-"
+_log: Any = structlog.get_logger("threadbus.gateways.a2a")
+
+
+class GatewayOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What one gateway is started with."""
+
+    address: Address
+    url: str = ""
+    """Where clients reach it; the address it listens on when empty."""
+    tokens: Path | None = None
+    """The tokens file; without one everybody who reaches the gateway is the guest."""
+    guest: AgentName = GUEST
+    team: tuple[AgentName, ...] = ()
+    hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+    max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
+    max_connections: int = DEFAULT_MAX_CONNECTIONS
+    per_second: float = 200.0
+    burst: int = 400
+    wait: timedelta = DEFAULT_WAIT
+    stop_deadline: timedelta = DEFAULT_STOP_DEADLINE
+
+
+@asynccontextmanager
+async def running(settings: BusSettings, options: GatewayOptions) -> AsyncGenerator[Served]:
+    """Serve the bus over A2A for as long as the context lasts; entered once it takes requests.
+
+    Raises:
+        InvalidOptionError: it would let in everybody from everywhere.
+        TokensFileError: the tokens cannot be used.
+        ConnectError: there is no usable server.
+        ListenError: the address cannot be listened on.
+
+    Cancellation: stops it as leaving does.
+    """
+    principals = None
+    if options.tokens is not None:
+        principals = Principals(options.tokens)
+        principals.load()
+    elif not options.address.is_loopback:
+        raise InvalidOptionError(
+            "--http",
+            str(options.address),
+            "without --tokens only an address of this machine, 127.0.0.1 for instance",
+        )
+    # The library would make dozens of empty spans of each request.
+    os.environ.setdefault("OTEL_INSTRUMENTATION_A2A_SDK_ENABLED", "false")
+    stopping = Stopping()
+    late = _Late()
+    async with (
+        connect(settings, name=GATEWAY) as bus,
+        serving(
+            late,
+            options.address,
+            stop_deadline=options.stop_deadline,
+            max_connections=options.max_connections,
+            on_stop=stopping.set,
+        ) as served,
+    ):
+        base = options.url.rstrip("/") or served.url
+        cards = CardSettings(base=base, secured=principals is not None, push=False)
+        log = TaskLog(bus, lambda task, part: link(base, task, part), stopping)
+        agents = Agents(bus, lambda name: name.startswith(_OWN))
+        handler = Handler(
+            bus, log, agents, HandlerSettings(cards=cards, team=options.team, wait=options.wait)
+        )
+        application = Application(bus, handler, agents, log, cards, started_at=time.time())
+        late.app = HostCheck(
+            application.build(
+                lambda app: Authentication(app, principals, options.guest),
+                max_body_bytes=options.max_body_bytes,
+                per_second=options.per_second,
+                burst=options.burst,
+            ),
+            options.hosts,
+            options.origins,
+        )
+        late.ready.set()
+        yield served
+
+
+class _Late:
+    """The application, made once the port is known that its cards name."""
+
+    def __init__(self) -> None:
+        self.app: Any = None
+        self.ready = asyncio.Event()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            await receive()
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+            await send({"type": "lifespan.shutdown.complete"})
+            return
+        await self.ready.wait()
+        await self.app(scope, receive, send)

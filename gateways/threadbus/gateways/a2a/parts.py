@@ -1,0 +1,140 @@
+"""Parts of A2A messages to parts of bus events and back: pure functions.
+
+| A2A | bus |
+|---|---|
+| ``text`` | text |
+| ``data`` | data; integers exact at any size |
+| ``raw`` with ``filename`` | file |
+| ``url`` | data of the media type :data:`LINK`; nothing is fetched |
+
+A part whose bytes are in the object store goes out as a ``url`` of this gateway, unless it was
+loaded before.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, cast
+
+from a2a.types import a2a_pb2 as pb
+from google.protobuf import json_format, struct_pb2
+
+from threadbus.gateways.a2a.exact import MAX_SAFE, marked, unmark
+from threadbus.gateways.errors import ForeignPartError
+from threadbus.gateways.text import bounded_text, clean_json
+from threadbus.schemas import (
+    MAX_PARTS,
+    MAX_WORD_CHARS,
+    DataPart,
+    FilePart,
+    Part,
+    Parts,
+    ReferencePart,
+    TextPart,
+    clean_text,
+)
+
+LINK: Final = "application/vnd.threadbus.link+json"
+"""The media type of a data part that stands for content somewhere else."""
+
+_TEXT: Final = "text/plain"
+_JSON: Final = "application/json"
+_BYTES: Final = "application/octet-stream"
+
+
+def to_bus(parts: Sequence[pb.Part]) -> Parts:
+    """Return the parts of a foreign message as the bus has them.
+
+    Raises:
+        ForeignPartError: one has no content, or there are none, or too many.
+        LimitExceededError: one is too long or nested too deeply.
+    """
+    if not 1 <= len(parts) <= MAX_PARTS:
+        raise ForeignPartError(f"{len(parts)} parts", f"a message has 1 to {MAX_PARTS}")
+    return tuple([_to_bus(number, part) for number, part in enumerate(parts)])
+
+
+def _to_bus(number: int, part: pb.Part) -> Part:
+    name = clean_text(part.filename, MAX_WORD_CHARS)
+    media_type = clean_text(part.media_type, MAX_WORD_CHARS)
+    match part.WhichOneof("content"):
+        case "text":
+            return TextPart(bounded_text(f"parts[{number}].text", part.text), media_type or _TEXT)
+        case "raw":
+            return FilePart(part.raw, name, media_type or _BYTES)
+        case "data":
+            value = clean_json(_json(part.data), what=f"parts[{number}].data")
+            return DataPart(value, name, media_type or _JSON)
+        case "url":
+            link = {"url": bounded_text(f"parts[{number}].url", part.url, 8192)}
+            if media_type:
+                link["mediaType"] = media_type
+            return DataPart(link, name, LINK)
+        case _:
+            raise ForeignPartError(f"parts[{number}]", "it has no text, data, raw or url")
+
+
+def _json(value: struct_pb2.Value) -> Any:
+    """Return a protobuf value as JSON has it; whole numbers as integers."""
+    match value.WhichOneof("kind"):
+        case "struct_value":
+            return {key: _json(item) for key, item in value.struct_value.fields.items()}
+        case "list_value":
+            return [_json(item) for item in value.list_value.values]
+        case "string_value":
+            return _text_or_number(value.string_value)
+        case "number_value":
+            number = value.number_value
+            if not math.isfinite(number):
+                raise ForeignPartError("a number in a data part", "JSON has no such number")
+            return int(number) if number.is_integer() and abs(number) <= MAX_SAFE else number
+        case "bool_value":
+            return value.bool_value
+        case _:
+            return None
+
+
+def _text_or_number(text: str) -> str | int:
+    try:
+        number = unmark(text)
+    except ValueError:
+        raise ForeignPartError("an integer in a data part", "it has too many digits") from None
+    return text if number is None else number
+
+
+def to_a2a(parts: Iterable[Part], link: Callable[[ReferencePart], str]) -> list[pb.Part]:
+    """Return parts of the bus as A2A has them.
+
+    Args:
+        parts: what an event holds; what was loaded from the object store goes out whole.
+        link: the address for content that was not loaded.
+    """
+    return [_to_a2a(part, link) for part in parts]
+
+
+def _to_a2a(part: Part, link: Callable[[ReferencePart], str]) -> pb.Part:
+    match part:
+        case TextPart():
+            return pb.Part(text=part.text, media_type=part.media_type)
+        case FilePart():
+            return pb.Part(raw=part.content, filename=part.name, media_type=part.media_type)
+        case ReferencePart():
+            return pb.Part(url=link(part), filename=part.name, media_type=part.media_type)
+        case DataPart():
+            linked = _link_of(part)
+            if linked is not None:
+                url, media_type = linked
+                return pb.Part(url=url, filename=part.name, media_type=media_type)
+            value = struct_pb2.Value()
+            json_format.ParseDict(marked(part.data), value)
+            return pb.Part(data=value, filename=part.name, media_type=part.media_type)
+
+
+def _link_of(part: DataPart) -> tuple[str, str] | None:
+    found: object = part.data
+    if part.media_type != LINK or not isinstance(found, dict):
+        return None
+    data = cast("dict[str, Any]", found)
+    url, media_type = data.get("url"), data.get("mediaType", "")
+    return (url, media_type) if isinstance(url, str) and isinstance(media_type, str) else None
