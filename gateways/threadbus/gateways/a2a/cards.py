@@ -13,7 +13,6 @@ from threadbus.schemas import AgentCard, Skill, clean_text
 
 JSON_RPC: Final = "rpc"
 REST: Final = "rest"
-_VERSIONS: Final = ("1.0", "0.3")
 _FILES: Final = (
     "text/plain",
     "text/markdown",
@@ -33,6 +32,8 @@ class CardSettings(msgspec.Struct, frozen=True, kw_only=True):
     secured: bool = False
     """Whether requests need a token; then there is an extended card too."""
     push: bool = True
+    old_clients: bool = True
+    """Whether clients of version 0.3 are told how to call, in fields that 1.0 does not know."""
     oidc_issuer: str = ""
     """Whose OpenID Connect tokens are taken, beside those of the tokens file."""
 
@@ -109,7 +110,7 @@ def _card(
             extended_agent_card=settings.secured,
         ),
     )
-    for protocol_version in _VERSIONS:
+    for protocol_version in ("1.0", "0.3") if settings.old_clients else ("1.0",):
         card.supported_interfaces.add(
             url=f"{base}/{JSON_RPC}",
             protocol_binding="JSONRPC",

@@ -59,6 +59,9 @@ async def serve_a2a(
         list[str] | None,
         typer.Option(help="A web page's origin that may call; repeat."),
     ] = None,
+    only_1_0: Annotated[
+        bool, typer.Option("--only-1.0", help="Do not offer version 0.3 on the cards.")
+    ] = False,
     max_body: Annotated[int, typer.Option(help="Bytes of the largest request.")] = 8 * 1024 * 1024,
     rate: Annotated[float, typer.Option(help="Requests a second of one caller.")] = 200.0,
     wait: Annotated[
@@ -84,6 +87,7 @@ async def serve_a2a(
         team=tuple(parse_agent_name(name) for name in team or []),
         hosts=tuple(host_name or []),
         origins=tuple(origin or []),
+        old_clients=not only_1_0,
         max_body_bytes=max_body,
         per_second=rate,
         burst=max(1, round(2 * rate)),

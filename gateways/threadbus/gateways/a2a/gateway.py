@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 import structlog
+from starlette.types import ASGIApp
 
 from threadbus.bus import BusSettings, connect
 from threadbus.gateways.a2a.app import Application, link
@@ -53,6 +54,7 @@ class GatewayOptions(msgspec.Struct, frozen=True, kw_only=True):
     origins: tuple[str, ...] = ()
     max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
     max_connections: int = DEFAULT_MAX_CONNECTIONS
+    old_clients: bool = True
     per_second: float = 200.0
     burst: int = 400
     wait: timedelta = DEFAULT_WAIT
@@ -60,8 +62,18 @@ class GatewayOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @asynccontextmanager
-async def running(settings: BusSettings, options: GatewayOptions) -> AsyncGenerator[Served]:
+async def running(
+    settings: BusSettings,
+    options: GatewayOptions,
+    *,
+    layer: Callable[[ASGIApp], ASGIApp] | None = None,
+) -> AsyncGenerator[Served]:
     """Serve the bus over A2A for as long as the context lasts; entered once it takes requests.
+
+    Args:
+        settings: where the bus is.
+        options: how to serve.
+        layer: put around everything, for whoever embeds the gateway.
 
     Raises:
         InvalidOptionError: it would let in everybody from everywhere.
@@ -96,14 +108,19 @@ async def running(settings: BusSettings, options: GatewayOptions) -> AsyncGenera
         ) as served,
     ):
         base = options.url.rstrip("/") or served.url
-        cards = CardSettings(base=base, secured=principals is not None, push=False)
+        cards = CardSettings(
+            base=base,
+            secured=principals is not None,
+            push=False,
+            old_clients=options.old_clients,
+        )
         log = TaskLog(bus, lambda task, part: link(base, task, part), stopping)
         agents = Agents(bus, lambda name: name.startswith(_OWN))
         handler = Handler(
             bus, log, agents, HandlerSettings(cards=cards, team=options.team, wait=options.wait)
         )
         application = Application(bus, handler, agents, log, cards, started_at=time.time())
-        late.app = HostCheck(
+        app: ASGIApp = HostCheck(
             application.build(
                 lambda app: Authentication(app, principals, options.guest),
                 max_body_bytes=options.max_body_bytes,
@@ -113,6 +130,7 @@ async def running(settings: BusSettings, options: GatewayOptions) -> AsyncGenera
             options.hosts,
             options.origins,
         )
+        late.app = app if layer is None else layer(app)
         late.ready.set()
         yield served
 

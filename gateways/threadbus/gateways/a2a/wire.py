@@ -4,7 +4,7 @@ Coming in: a body of another kind than JSON gets the protocol's own error, large
 exact (:mod:`.exact`), and a filter for a status that does not exist is refused instead of being
 taken for no filter. Going out: integers are put back, U+0085, U+2028 and U+2029 are escaped
 (readers that split lines as Python does would cut a stream there), an event of a stream carries
-its position as ``id``, and whoever asks for plain JSON gets that media type.
+its position as ``id``, and the media type is plain JSON for who does not name the protocol's own.
 """
 
 from __future__ import annotations
@@ -83,8 +83,9 @@ class _Mending:
 
     def __init__(self, scope: Scope, send: Send) -> None:
         self._send = send
-        accepted = header(scope, b"accept")
-        self._wants_plain = "application/json" in accepted and "a2a+json" not in accepted
+        # The protocol's own media type is for those who know it; all others get plain JSON.
+        known = header(scope, b"accept") + header(scope, b"content-type")
+        self._wants_plain = "a2a+json" not in known
         self._is_stream = False
         self._start: Message | None = None
         self._body = bytearray()

@@ -1,0 +1,79 @@
+"""A gateway for the a2a-tck, which sends one messageId again and wants a new task each time.
+
+For the gateway a repeated messageId is the same task, so this gives each message that opens one an
+id of its own; what a scenario is chosen by, the beginning of the id, stays.
+
+Run it with ``python -m tests.support.a2a_tck_gateway NATS_URL PORT``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import sys
+from typing import Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from threadbus.bus import BusSettings
+from threadbus.gateways.a2a.gateway import GatewayOptions, running
+from threadbus.gateways.web.serving import Address
+from threadbus.schemas import AgentName
+
+
+class UniqueIds:
+    """Makes the id of each message that opens a task unique."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._numbers = itertools.count()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Change the body on its way in."""
+        if scope["type"] != "http" or scope["method"] != "POST":
+            await self._app(scope, receive, send)
+            return
+        body = b""
+        while True:
+            message = await receive()
+            body += message.get("body", b"")
+            if not message.get("more_body"):
+                break
+        body = self._changed(body)
+        headers = [
+            (name, str(len(body)).encode() if name == b"content-length" else value)
+            for name, value in scope["headers"]
+        ]
+        pending: list[Message] = [{"type": "http.request", "body": body}]
+
+        async def changed() -> Message:
+            return pending.pop() if pending else await receive()
+
+        await self._app({**scope, "headers": headers}, changed, send)
+
+    def _changed(self, body: bytes) -> bytes:
+        try:
+            request: dict[str, Any] = json.loads(body)
+            message: dict[str, Any] = request.get("params", request)["message"]
+            if message.get("taskId") or not message["messageId"]:
+                return body
+        except (ValueError, KeyError, TypeError, AttributeError):
+            # The gateway says what is wrong with it.
+            return body
+        message["messageId"] = f"{message['messageId']}#{next(self._numbers)}"
+        return json.dumps(request).encode()
+
+
+async def main(url: str, port: int) -> None:
+    """Serve until the process is killed."""
+    options = GatewayOptions(
+        address=Address("127.0.0.1", port), team=(AgentName("tck"),), old_clients=False
+    )
+    async with running(BusSettings(url=url), options, layer=UniqueIds) as served:
+        print(served.url, flush=True)
+        await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], int(sys.argv[2])))
