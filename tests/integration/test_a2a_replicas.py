@@ -13,34 +13,10 @@ from typing import Any
 import httpx
 import msgspec
 
-from tests.support.a2a import PATIENCE_S, Client, gateway, message
+from tests.support.a2a import PATIENCE_S, Client, Stepper, gateway, message, pieces
 from tests.support.a2a_agent import agent as tck
 from tests.support.cli import Cli, line_with, process
-from threadbus.agents import Agent, Mention
 from threadbus.gateways.a2a.commands import Serving
-from threadbus.schemas import TaskStatus, TextPart
-
-
-class Stepper:
-    """An agent that adds one artifact for each step that the test lets it take."""
-
-    def __init__(self, name: str) -> None:
-        self.agent = Agent(name)
-        self._steps = asyncio.Semaphore(0)
-        self._left = 0
-
-        @self.agent.on_mention
-        async def handle(mention: Mention) -> str:
-            await mention.bus.tasks.set_status(mention.task, TaskStatus.WORKING)
-            for number in range(6):
-                await self._steps.acquire()
-                await mention.save(f"piece {number}", TextPart(str(number)))
-            return "done"
-
-    def step(self, count: int = 1) -> None:
-        """Let it take steps."""
-        for _ in range(count):
-            self._steps.release()
 
 
 @asynccontextmanager
@@ -50,17 +26,6 @@ async def gateway_process(cli: Cli, team: str) -> AsyncGenerator[tuple[Process, 
     async with process(*words, env=cli.env) as running:
         served = msgspec.json.decode(await line_with(running, '"card"'), type=Serving)
         yield running, served.url
-
-
-def pieces(events: list[dict[str, Any]]) -> list[str]:
-    """Return the names of the artifacts that events tell of."""
-    found: list[str] = []
-    for event in events:
-        if "task" in event:
-            found += [artifact["name"] for artifact in event["task"].get("artifacts", [])]
-        if "artifactUpdate" in event:
-            found.append(event["artifactUpdate"]["artifact"]["name"])
-    return found
 
 
 async def test_a_killed_gateway_loses_no_update(cli: Cli) -> None:

@@ -13,11 +13,11 @@ from typing import Any
 import httpx
 
 from tests.support.running_agents import running as running_agent
-from threadbus.agents import Agent
+from threadbus.agents import Agent, Mention
 from threadbus.bus import Bus, BusSettings, connect
 from threadbus.gateways.a2a.gateway import GatewayOptions, running
 from threadbus.gateways.web.serving import Address
-from threadbus.schemas import AgentName
+from threadbus.schemas import AgentName, TaskStatus, TextPart
 
 PATIENCE_S = 30.0
 Json = dict[str, Any]
@@ -156,3 +156,36 @@ def _state(event: Json) -> str:
     told: Json = event.get("statusUpdate") or event.get("task") or {}
     status: Json = told.get("status", {})
     return str(status.get("state", ""))
+
+
+class Stepper:
+    """An agent that adds one artifact for each step that the test lets it take."""
+
+    def __init__(self, name: str) -> None:
+        self.agent = Agent(name)
+        self._steps = asyncio.Semaphore(0)
+        self._left = 0
+
+        @self.agent.on_mention
+        async def handle(mention: Mention) -> str:
+            await mention.bus.tasks.set_status(mention.task, TaskStatus.WORKING)
+            for number in range(6):
+                await self._steps.acquire()
+                await mention.save(f"piece {number}", TextPart(str(number)))
+            return "done"
+
+    def step(self, count: int = 1) -> None:
+        """Let it take steps."""
+        for _ in range(count):
+            self._steps.release()
+
+
+def pieces(events: list[dict[str, Any]]) -> list[str]:
+    """Return the names of the artifacts that events tell of."""
+    found: list[str] = []
+    for event in events:
+        if "task" in event:
+            found += [artifact["name"] for artifact in event["task"].get("artifacts", [])]
+        if "artifactUpdate" in event:
+            found.append(event["artifactUpdate"]["artifact"]["name"])
+    return found

@@ -12,6 +12,8 @@ import asyncio
 import itertools
 import json
 import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -67,9 +69,18 @@ class UniqueIds:
 
 async def main(url: str, port: int) -> None:
     """Serve until the process is killed."""
-    options = GatewayOptions(
-        address=Address("127.0.0.1", port), team=(AgentName("tck"),), old_clients=False
-    )
+    with TemporaryDirectory() as folder:
+        options = GatewayOptions(
+            address=Address("127.0.0.1", port),
+            team=(AgentName("tck"),),
+            old_clients=False,
+            push_key=Path(folder) / "key",
+            push_allow=("127.0.0.0/8", "::1/128"),
+        )
+        await _serve(url, options)
+
+
+async def _serve(url: str, options: GatewayOptions) -> None:
     async with running(BusSettings(url=url), options, layer=UniqueIds) as served:
         print(served.url, flush=True)
         await asyncio.Event().wait()

@@ -16,6 +16,10 @@ ThreadbusError                  the root of every error of this project
     ├── MissingExtraError       what an extra installs is not there
     └── StoppingError           the gateway stops while a call waits
     └── ForeignPartError        a part of a foreign message that cannot be taken
+    ├── ForeignPartError        a part of a foreign message that cannot be taken
+    ├── AddressRefusedError     an address that nothing may be sent to
+    │   └── AddressUnknownError one whose name cannot be resolved now
+    └── SealError               a sealed secret that cannot be opened, or a key that cannot be used
 """
 
 from __future__ import annotations
@@ -220,3 +224,34 @@ class ForeignPartError(GatewayError, ValueError):
 
     def __str__(self) -> str:
         return f"{shorten(self.what)} cannot be taken: {shorten(self.reason, 200)}"
+
+
+class AddressRefusedError(GatewayError, ValueError):
+    """Nothing may be sent to an address."""
+
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(url, reason)
+        self.url = url
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"nothing is sent to '{shorten(self.url)}': {self.reason}"
+
+
+class AddressUnknownError(AddressRefusedError):
+    """The name in an address cannot be resolved now."""
+
+
+class SealError(GatewayError):
+    """A sealed secret cannot be opened, or the key for it cannot be used."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path, reason)
+        self.path = path
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f"the key {self.path}: {self.reason}; "
+            "every gateway of one bus needs the same file of 32 bytes, for its owner only"
+        )

@@ -59,6 +59,16 @@ async def serve_a2a(
         list[str] | None,
         typer.Option(help="A web page's origin that may call; repeat."),
     ] = None,
+    push_key: Annotated[
+        Path | None,
+        typer.Option(
+            help="32 secret bytes, the same for all gateways of a bus; yours, made, if absent."
+        ),
+    ] = None,
+    push_allow: Annotated[
+        list[str] | None,
+        typer.Option(help="A host, or a private network, to push to all the same; repeat."),
+    ] = None,
     only_1_0: Annotated[
         bool, typer.Option("--only-1.0", help="Do not offer version 0.3 on the cards.")
     ] = False,
@@ -88,6 +98,8 @@ async def serve_a2a(
         hosts=tuple(host_name or []),
         origins=tuple(origin or []),
         old_clients=not only_1_0,
+        push_key=push_key or _usual_key(),
+        push_allow=tuple(push_allow or []),
         max_body_bytes=max_body,
         per_second=rate,
         burst=max(1, round(2 * rate)),
@@ -101,3 +113,9 @@ async def serve_a2a(
         _log.info("serving A2A", url=served.url, card=card)
         await serve_until(stop, served)
     _log.info("stopped in order")
+
+
+def _usual_key() -> Path:
+    """Return where this user's key is."""
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "threadbus" / "a2a-push.key"

@@ -11,17 +11,21 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
+import httpx
 import msgspec
 import structlog
 from starlette.types import ASGIApp
 
-from threadbus.bus import BusSettings, connect
+from threadbus.agents import AgentRunner
+from threadbus.bus import Bus, BusSettings, connect
 from threadbus.gateways.a2a.app import Application, link
 from threadbus.gateways.a2a.authentication import Authentication
 from threadbus.gateways.a2a.callers import Agents
 from threadbus.gateways.a2a.cards import CardSettings
 from threadbus.gateways.a2a.handler import DEFAULT_WAIT, Handler, HandlerSettings
 from threadbus.gateways.a2a.log import Stopping, TaskLog
+from threadbus.gateways.a2a.push import PUSHER, pusher
+from threadbus.gateways.a2a.sealing import Seal
 from threadbus.gateways.errors import InvalidOptionError
 from threadbus.gateways.principals import Principals
 from threadbus.gateways.web.limits import DEFAULT_MAX_BODY_BYTES, HostCheck
@@ -32,11 +36,14 @@ from threadbus.gateways.web.serving import (
     Served,
     serving,
 )
+from threadbus.gateways.web.ssrf import Screen
 from threadbus.schemas import AgentName
 
 GATEWAY: Final = AgentName("a2a-gateway")
 GUEST: Final = AgentName("a2a-guest")
 _OWN: Final = "a2a-"
+_HOLDER: Final = "a2a-gateways"
+_PUSH_TIMEOUT_S: Final = 10.0
 _log: Any = structlog.get_logger("threadbus.gateways.a2a")
 
 
@@ -57,6 +64,9 @@ class GatewayOptions(msgspec.Struct, frozen=True, kw_only=True):
     old_clients: bool = True
     per_second: float = 200.0
     burst: int = 400
+    push_key: Path | None = None
+    """The key that secrets of push configurations are sealed with; without one there is no push."""
+    push_allow: tuple[str, ...] = ()
     wait: timedelta = DEFAULT_WAIT
     stop_deadline: timedelta = DEFAULT_STOP_DEADLINE
 
@@ -93,6 +103,10 @@ async def running(
             str(options.address),
             "without --tokens only an address of this machine, 127.0.0.1 for instance",
         )
+    screen = Screen(options.push_allow)
+    seal = None if options.push_key is None else Seal(options.push_key)
+    if seal is not None:
+        seal.load()
     # The library would make dozens of empty spans of each request.
     os.environ.setdefault("OTEL_INSTRUMENTATION_A2A_SDK_ENABLED", "false")
     stopping = Stopping()
@@ -111,13 +125,17 @@ async def running(
         cards = CardSettings(
             base=base,
             secured=principals is not None,
-            push=False,
+            push=seal is not None,
             old_clients=options.old_clients,
         )
         log = TaskLog(bus, lambda task, part: link(base, task, part), stopping)
         agents = Agents(bus, lambda name: name.startswith(_OWN))
         handler = Handler(
-            bus, log, agents, HandlerSettings(cards=cards, team=options.team, wait=options.wait)
+            bus,
+            log,
+            agents,
+            HandlerSettings(cards=cards, team=options.team, wait=options.wait),
+            None if seal is None else (seal, screen),
         )
         application = Application(bus, handler, agents, log, cards, started_at=time.time())
         app: ASGIApp = HostCheck(
@@ -131,8 +149,39 @@ async def running(
             options.origins,
         )
         late.app = app if layer is None else layer(app)
-        late.ready.set()
-        yield served
+        async with _pushing(bus, log, seal, screen):
+            late.ready.set()
+            yield served
+
+
+@asynccontextmanager
+async def _pushing(
+    bus: Bus, log: TaskLog, seal: Seal | None, screen: Screen
+) -> AsyncGenerator[None]:
+    """Send push notifications for as long as the context lasts."""
+    if seal is None:
+        yield
+        return
+    # No proxy of the environment: the connection has to go to the IP that was screened.
+    async with httpx.AsyncClient(trust_env=False, timeout=_PUSH_TIMEOUT_S) as http:
+        # Several gateways are replicas of one holder: a mention goes to any of them.
+        runner = AgentRunner(
+            pusher(log, seal, screen, http), bus.acting_as(PUSHER), holder=_HOLDER, replicas=2
+        )
+        work = asyncio.create_task(runner.run(), name="threadbus.a2a.push")
+        ready = asyncio.create_task(runner.ready.wait(), name="threadbus.a2a.push.ready")
+        try:
+            await asyncio.wait({work, ready}, return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                work.result()
+            yield
+        finally:
+            # What is being sent goes back at once, for another gateway.
+            ready.cancel()
+            work.cancel()
+            await asyncio.wait({work})
+            if not work.cancelled() and (error := work.exception()) is not None:
+                _log.error("sending push notifications ended", reason=str(error))
 
 
 class _Late:

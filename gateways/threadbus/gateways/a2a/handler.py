@@ -36,8 +36,11 @@ from threadbus.gateways.a2a.failures import told
 from threadbus.gateways.a2a.index import TaskIndex
 from threadbus.gateways.a2a.listing import Listing
 from threadbus.gateways.a2a.log import TaskLog, stands, trimmed
+from threadbus.gateways.a2a.push import PushConfigs
+from threadbus.gateways.a2a.sealing import Seal
 from threadbus.gateways.a2a.sending import Sending, check_modes
 from threadbus.gateways.a2a.view import Position, TaskView, Update, parse_position
+from threadbus.gateways.web.ssrf import Screen
 from threadbus.schemas import AgentName, Recorded
 
 DEFAULT_WAIT: Final = timedelta(minutes=10)
@@ -59,7 +62,24 @@ class HandlerSettings(msgspec.Struct, frozen=True, kw_only=True):
 class Handler(RequestHandler):
     """Every operation, for every card of the gateway; the call says which card it is."""
 
-    def __init__(self, bus: Bus, log: TaskLog, agents: Agents, settings: HandlerSettings) -> None:
+    def __init__(
+        self,
+        bus: Bus,
+        log: TaskLog,
+        agents: Agents,
+        settings: HandlerSettings,
+        push: tuple[Seal, Screen] | None = None,
+    ) -> None:
+        """Prepare to answer.
+
+        Args:
+            bus: where everything is.
+            log: the bus as A2A tasks.
+            agents: who there is.
+            settings: how to answer.
+            push: how configurations of push notifications are sealed and screened; None where
+                there are none.
+        """
         index = TaskIndex(bus, log)
         self._bus = bus
         self._log = log
@@ -67,6 +87,7 @@ class Handler(RequestHandler):
         self._settings = settings
         self._sending = Sending(bus, log, index, agents, settings.team)
         self._listing = Listing(log, index)
+        self._push = None if push is None else PushConfigs(bus, index, *push, self._sending.bus_of)
 
     # messages
 
@@ -82,7 +103,9 @@ class Handler(RequestHandler):
                 self._sending.converse(caller, params.message, timeout_s=wait_s)
             ) as steps:
                 view: TaskView | None = None
-                async for view, _ in steps:
+                async for view, update in steps:
+                    if update is None:
+                        await self._also_push(caller, params, view)
                     if config.return_immediately or stands(view, ends_interrupted=True):
                         break
             if view is None:
@@ -99,6 +122,7 @@ class Handler(RequestHandler):
             async with aclosing(self._sending.converse(caller, params.message)) as steps:
                 async for view, update in steps:
                     if update is None:
+                        await self._also_push(caller, params, view)
                         yield trimmed(view.task(), length)
                     else:
                         yield update[1]
@@ -110,7 +134,19 @@ class Handler(RequestHandler):
         _history_length(params.configuration)
         caller = caller_of(context)
         check_modes(params.message, await self._card(caller))
+        if params.configuration.HasField("task_push_notification_config"):
+            # Before the message does anything.
+            await self._configs.check(params.configuration.task_push_notification_config)
         return caller
+
+    async def _also_push(
+        self, caller: Caller, params: pb.SendMessageRequest, view: TaskView
+    ) -> None:
+        if params.configuration.HasField("task_push_notification_config"):
+            config = params.configuration.task_push_notification_config
+            # Of a new task everything, of one that goes on what is to come.
+            after = view.bus.last_seq if params.message.task_id else 0
+            await self._configs.create(caller, view, config, after)
 
     # tasks
 
@@ -220,26 +256,49 @@ class Handler(RequestHandler):
     async def on_create_task_push_notification_config(
         self, params: pb.TaskPushNotificationConfig, context: ServerCallContext
     ) -> pb.TaskPushNotificationConfig:
-        """Have the updates of a task sent to an address."""
-        raise PushNotificationNotSupportedError
+        """Have the updates of a task sent to an address, from now on."""
+        with told():
+            validate_proto_required_fields(params)
+            caller = caller_of(context)
+            view = await self._sending.visible(caller, params.task_id)
+            return await self._configs.create(caller, view, params, view.bus.last_seq)
 
     async def on_get_task_push_notification_config(
         self, params: pb.GetTaskPushNotificationConfigRequest, context: ServerCallContext
     ) -> pb.TaskPushNotificationConfig:
         """Return where the updates of a task are sent."""
-        raise PushNotificationNotSupportedError
+        with told():
+            validate_proto_required_fields(params)
+            caller = caller_of(context)
+            view = await self._sending.visible(caller, params.task_id)
+            return await self._configs.get(caller, view.bus.task, params.id)
 
     async def on_list_task_push_notification_configs(
         self, params: pb.ListTaskPushNotificationConfigsRequest, context: ServerCallContext
     ) -> pb.ListTaskPushNotificationConfigsResponse:
         """Return everywhere the updates of a task are sent."""
-        raise PushNotificationNotSupportedError
+        with told():
+            validate_proto_required_fields(params)
+            caller = caller_of(context)
+            view = await self._sending.visible(caller, params.task_id)
+            found = await self._configs.all(caller, view.bus.task)
+            return pb.ListTaskPushNotificationConfigsResponse(configs=found)
 
     async def on_delete_task_push_notification_config(
         self, params: pb.DeleteTaskPushNotificationConfigRequest, context: ServerCallContext
     ) -> None:
         """Stop sending the updates of a task to an address."""
-        raise PushNotificationNotSupportedError
+        with told():
+            validate_proto_required_fields(params)
+            caller = caller_of(context)
+            view = await self._sending.visible(caller, params.task_id)
+            await self._configs.delete(caller, view.bus.task, params.id)
+
+    @property
+    def _configs(self) -> PushConfigs:
+        if self._push is None:
+            raise PushNotificationNotSupportedError
+        return self._push
 
 
 def _history_length(

@@ -17,6 +17,12 @@ CONTEXT: Final = "a2a.context"
 """The label of a super-task that holds its ``contextId``."""
 AGENT: Final = "a2a.agent"
 """The label of a super-task that holds which card it was asked through; empty for the whole bus."""
+PUSH_TASK: Final = "a2a.push.task"
+"""The label of a super-task that only says where the updates of another one are sent."""
+PUSH_ID: Final = "a2a.push.id"
+"""The label that holds which of its configurations it is."""
+PUSH_AT: Final = "a2a.push.at"
+"""The label of a message that says which update was delivered."""
 
 
 def _derive(*words: str) -> str:
@@ -35,3 +41,8 @@ def task_of(principal: AgentName, message: str) -> TaskId:
 def event_of(principal: AgentName, message: str, what: str) -> EventId:
     """Return the id of the event that *message* becomes."""
     return parse_event_id(_derive("a2a.event", what, principal, message))
+
+
+def push_of(task: TaskId, principal: AgentName, config: str, nth: int) -> TaskId:
+    """Return the super-task that holds a push configuration, set for the *nth* time."""
+    return parse_task_id(_derive("a2a.push", task, principal, config, str(nth)))

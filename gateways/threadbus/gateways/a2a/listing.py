@@ -13,6 +13,7 @@ from a2a.utils.task import (
 )
 
 from threadbus.gateways.a2a.callers import Caller
+from threadbus.gateways.a2a.ids import PUSH_TASK
 from threadbus.gateways.a2a.index import Row, TaskIndex
 from threadbus.gateways.a2a.log import TaskLog, trimmed
 from threadbus.gateways.a2a.view import TERMINAL, TaskView
@@ -72,6 +73,8 @@ class Listing:
         since = params.status_timestamp_after.ToNanoseconds()
         found: list[_Found] = []
         for row in await self._index.rows(caller.agent):
+            if PUSH_TASK in row.labels:
+                continue
             if params.context_id and row.context != params.context_id:
                 continue
             if caller.card and row.agent != caller.card:

@@ -17,7 +17,7 @@ from a2a.utils.errors import (
 
 from threadbus.bus import Appended, Bus
 from threadbus.gateways.a2a.callers import Agents, Caller
-from threadbus.gateways.a2a.ids import AGENT, CONTEXT, MESSAGE, event_of, task_of
+from threadbus.gateways.a2a.ids import AGENT, CONTEXT, MESSAGE, PUSH_TASK, event_of, task_of
 from threadbus.gateways.a2a.index import TaskIndex
 from threadbus.gateways.a2a.log import TaskLog
 from threadbus.gateways.a2a.parts import to_bus
@@ -64,7 +64,7 @@ class Sending:
             TaskNotFoundError: there is none, or it is somebody else's: nobody learns which.
         """
         view = await self._log.view(task)
-        if view is None or not view.shows(caller.agent):
+        if view is None or not view.shows(caller.agent) or PUSH_TASK in view.labels:
             raise TaskNotFoundError
         return view
 

@@ -1,0 +1,161 @@
+"""Addresses that somebody else chose: where the gateway may send to, and where never.
+
+An address is screened when it is given, and again each time something is sent: what its name
+resolves to may have changed. The connection then goes to the very IP that was screened, so that
+nothing can change in between. Private, loopback, link-local, shared and metadata networks are out,
+in every notation, also wrapped into IPv6; an allow list opens single hosts or networks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
+from urllib.parse import urlsplit, urlunsplit
+
+import httpx
+
+from threadbus.gateways.errors import AddressRefusedError, AddressUnknownError, InvalidOptionError
+
+MAX_URL_CHARS: Final = 2048
+_RESOLVE_S: Final = 5.0
+_PORTS: Final = {"http": 80, "https": 443}
+_NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
+_V4_COMPATIBLE: Final = ipaddress.ip_network("::/96")
+
+Ip: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+class Target(NamedTuple):
+    """An address that was screened, and the IP that a connection has to go to."""
+
+    url: str
+    host: str
+    port: int
+    ip: str
+
+
+class Screen:
+    """Says which addresses may be sent to."""
+
+    def __init__(self, allowed: Sequence[str] = ()) -> None:
+        """Prepare.
+
+        Args:
+            allowed: hosts (``hooks.example``, ``hooks.example:8080``) that may have any IP and
+                may be reached over http; networks (``10.1.0.0/16``) that may be sent to.
+
+        Raises:
+            InvalidOptionError: one is neither.
+        """
+        self._hosts: set[str] = set()
+        self._networks: list[Network] = []
+        for entry in allowed:
+            try:
+                self._networks.append(ipaddress.ip_network(entry))
+            except ValueError:
+                if not entry or "/" in entry or entry != entry.strip():
+                    raise InvalidOptionError(
+                        "--push-allow",
+                        entry,
+                        "it is a host, host:port, or a network (10.0.0.0/8)",
+                    ) from None
+                self._hosts.add(entry.lower())
+
+    async def check(self, url: str) -> Target:
+        """Screen an address, with what its name resolves to now.
+
+        Raises:
+            AddressRefusedError: nothing may be sent there; says why, not what it resolves to.
+            AddressUnknownError: its name cannot be resolved now.
+
+        Cancellation: safe.
+        """
+        try:
+            parts = urlsplit(url)
+            host, port = parts.hostname, parts.port
+        except ValueError:
+            raise AddressRefusedError(url, "it is no URL") from None
+        if len(url) > MAX_URL_CHARS or not url.isprintable() or " " in url:
+            raise AddressRefusedError(url, f"it is not {MAX_URL_CHARS} printable characters")
+        if parts.scheme not in _PORTS or not host:
+            raise AddressRefusedError(url, "it has to be https://HOST…")
+        if parts.username is not None or parts.password is not None:
+            raise AddressRefusedError(url, "it must not hold a user or a password")
+        port = _PORTS[parts.scheme] if port is None else port
+        is_listed = host in self._hosts or f"{host}:{port}" in self._hosts
+        addresses = await _resolve(url, host, port)
+        for ip in addresses:
+            is_open = is_listed or any(ip in network for network in self._networks)
+            if not is_open and not is_public(ip):
+                raise AddressRefusedError(url, "it leads into a network that is not public")
+            if not is_open and parts.scheme != "https":
+                raise AddressRefusedError(url, "it has to be https")
+        return Target(url, host, port, str(addresses[0]))
+
+
+def is_public(ip: Ip) -> bool:
+    """Whether an IP is one of the public Internet, also when it is wrapped into another."""
+    inner = _unwrapped(ip)
+    if inner is not ip:
+        return is_public(inner)
+    return ip.is_global and not (
+        ip.is_multicast or ip.is_reserved or ip.is_unspecified or ip.is_loopback or ip.is_link_local
+    )
+
+
+def _unwrapped(ip: Ip) -> Ip:
+    """Return the IPv4 address that an IPv6 address stands for, where it does."""
+    if isinstance(ip, ipaddress.IPv4Address):
+        return ip
+    if ip.ipv4_mapped is not None:
+        return ip.ipv4_mapped
+    if ip.sixtofour is not None:
+        return ip.sixtofour
+    if ip.teredo is not None:
+        return ip.teredo[1]
+    if ip in _NAT64 or (ip in _V4_COMPATIBLE and int(ip) > 1):
+        return ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
+    return ip
+
+
+async def _resolve(url: str, host: str, port: int) -> list[Ip]:
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(_RESOLVE_S):
+            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError, TimeoutError):
+        raise AddressUnknownError(url, "its host is not known") from None
+    # A zone would make another address of it.
+    return [ipaddress.ip_address(str(sockaddr[0]).partition("%")[0]) for *_, sockaddr in found]
+
+
+async def post_pinned(
+    http: httpx.AsyncClient, target: Target, body: bytes, headers: Mapping[str, str]
+) -> int:
+    """Post to the IP that was screened, under the name that was given; return the status.
+
+    Nothing of the answer's body is read, and no redirect is followed.
+
+    Raises:
+        httpx.HTTPError: it could not be sent.
+    """
+    parts = urlsplit(target.url)
+    ip = f"[{target.ip}]" if ":" in target.ip else target.ip
+    pinned = urlunsplit((parts.scheme, f"{ip}:{target.port}", parts.path or "/", parts.query, ""))
+    usual = _PORTS[parts.scheme] == target.port
+    name = f"[{target.host}]" if ":" in target.host else target.host
+    request = http.build_request(
+        "POST",
+        pinned,
+        content=body,
+        headers={**headers, "Host": name if usual else f"{name}:{target.port}"},
+        # The certificate has to be that of the name, not of the IP.
+        extensions={"sni_hostname": target.host},
+    )
+    response = await http.send(request, stream=True, follow_redirects=False)
+    await response.aclose()
+    return response.status_code
