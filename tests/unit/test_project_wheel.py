@@ -40,4 +40,5 @@ def test_the_wheel_holds_the_five_packages_and_nothing_else(tmp_path: Path) -> N
     assert {line.split(" ")[0] for line in commands.splitlines() if "=" in line} == {
         "bus",
         "busreplay",
+        "gateway",
     }

@@ -14,8 +14,7 @@ ThreadbusError                  the root of every error of this project
     ├── TooManyCallsError       one agent has more calls running than it may
     ├── TooManySubscriptionsError  one agent is told of more resources than it may
     ├── MissingExtraError       what an extra installs is not there
-    └── StoppingError           the gateway stops while a call waits
-    └── ForeignPartError        a part of a foreign message that cannot be taken
+    ├── StoppingError           the gateway stops while a call waits
     ├── ForeignPartError        a part of a foreign message that cannot be taken
     ├── AddressRefusedError     an address that nothing may be sent to
     │   └── AddressUnknownError one whose name cannot be resolved now

@@ -13,6 +13,7 @@ import structlog
 import typer
 
 from threadbus.agents.cli import Shell, UsageError, command
+from threadbus.gateways.cli import group
 from threadbus.schemas import parse_agent_name
 
 _MAX_WAIT_S: Final = 24 * 3600
@@ -27,12 +28,8 @@ class Serving(msgspec.Struct, frozen=True):
     pid: int
 
 
-def register(group: typer.Typer) -> None:
-    """Add the commands to ``bus gateway``."""
-    command("a2a", group=group, log_level="info")(serve_a2a)
-
-
-async def serve_a2a(
+@command("a2a", group=group, log_level="info")
+async def a2a(
     shell: Shell,
     http: Annotated[
         str, typer.Option(metavar="HOST:PORT", help="Where to listen; port 0 takes a free one.")

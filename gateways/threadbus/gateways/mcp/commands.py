@@ -10,6 +10,7 @@ import msgspec
 import typer
 
 from threadbus.agents.cli import ExitCode, Shell, command, exit_with
+from threadbus.gateways.cli import group
 from threadbus.gateways.errors import (
     GatewayError,
     InvalidOptionError,
@@ -37,16 +38,12 @@ class Token(msgspec.Struct, frozen=True):
     token: str
 
 
-def register(group: typer.Typer) -> None:
-    """Add the commands to ``bus gateway``."""
-    exit_with(GatewayError, ExitCode.FAILED)
-    exit_with(InvalidOptionError, ExitCode.USAGE)
-    exit_with(TokensFileError, ExitCode.USAGE)
-    exit_with(MissingExtraError, ExitCode.USAGE)
-    command("mcp", group=group, log_level="info")(serve_mcp)
-    command("token", group=group)(make_token)
+exit_with(GatewayError, ExitCode.FAILED)
+for _kind in (InvalidOptionError, TokensFileError, MissingExtraError):
+    exit_with(_kind, ExitCode.USAGE)
 
 
+@command("mcp", group=group, log_level="info")
 async def serve_mcp(
     shell: Shell,
     http: Annotated[
@@ -134,6 +131,7 @@ async def serve_mcp(
     )
 
 
+@command("token", group=group)
 def make_token(
     shell: Shell,
     agent: Annotated[str, typer.Argument(help="The agent that the token stands for.")],
