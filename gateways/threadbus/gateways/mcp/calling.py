@@ -109,6 +109,7 @@ class Caller:
             desk,
             self._directory,
             _Progress(ctx).tell,
+            wants_progress=meta.get("progress_token") is not None,
             asks=asks,
             elicit=_elicit(ctx),
             answer=_answer(params),

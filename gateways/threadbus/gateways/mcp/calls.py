@@ -71,6 +71,7 @@ class Call:
         directory: Directory,
         progress: Progress,
         *,
+        wants_progress: bool = False,
         asks: Literal["live", "again", "never"] = "never",
         elicit: Elicit | None = None,
         answer: Answer | None = None,
@@ -82,6 +83,7 @@ class Call:
             desk: whose it is.
             directory: who else there is.
             progress: the way back while it runs.
+            wants_progress: whether the host listens to that.
             asks: how the person behind the host can be asked: while the call runs, by having the
                 call made again, or not at all.
             elicit: asks, where that is possible while the call runs.
@@ -91,6 +93,7 @@ class Call:
         self.desk = desk
         self.directory = directory
         self.progress = progress
+        self.wants_progress = wants_progress
         self.asks = asks
         self.elicit = elicit
         self.answer = answer

@@ -189,10 +189,6 @@ class Desks:
     def __len__(self) -> int:
         return len(self._desks)
 
-    def all(self) -> list[Desk]:
-        """Return those that are there now."""
-        return list(self._desks.values())
-
     async def at(self, agent: AgentName) -> Desk:
         """Return the desk of an agent, once it is registered.
 
@@ -210,10 +206,8 @@ class Desks:
         await asyncio.shield(desk.started)
         return desk
 
-    def found(self, agent: str | None) -> Desk | None:
-        """Return the desk of an agent where it is there; without a name, that of the only one."""
-        if agent is None:
-            return next(iter(self._desks.values()), None)
+    def found(self, agent: str) -> Desk | None:
+        """Return the desk of an agent where it is there."""
         return self._desks.get(AgentName(agent))
 
     def leave(self) -> None:

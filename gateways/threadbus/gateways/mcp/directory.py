@@ -74,7 +74,8 @@ class Directory:
 
     async def askable(self, me: AgentName) -> list[LivingAgent]:
         """Return the living agents that *me* has a tool for, by name."""
-        living = [agent for agent in await self.agents() if agent.is_living and agent.name != me]
+        agents = await self.agents(fresh=True)
+        living = [agent for agent in agents if agent.is_living and agent.name != me]
         return living[:MAX_ASK_TOOLS]
 
     async def watch(self, on_tools: Callable[[], None], on_agents: Callable[[], None]) -> None:

@@ -137,8 +137,17 @@ class Gateway:
             labels={"via": "mcp"},
         )
 
+    async def desk(self) -> Desk:
+        """Return the desk of whoever makes the request that is being served.
+
+        Raises:
+            MCPError: nobody is known to make it.
+            BusError: the agent cannot be registered.
+        """
+        return await self.desks.at(self.who())
+
     async def _desk(self, ctx: Context) -> Desk:
-        desk = await self.desks.at(self.who())
+        desk = await self.desk()
         if not is_modern(ctx):
             self.hub.remember(desk, ctx.session, _session_id(ctx))
         return desk

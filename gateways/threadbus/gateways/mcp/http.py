@@ -6,11 +6,12 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mcp.server.auth.middleware.auth_context import AuthContextMiddleware, get_access_token
+from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from mcp.server.auth.middleware.bearer_auth import BearerAuthBackend, RequireAuthMiddleware
 from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.routes import build_resource_metadata_url, create_protected_resource_routes
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
+from mcp.shared.exceptions import MCPError
 from pydantic import AnyHttpUrl
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -23,6 +24,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from threadbus.gateways.mcp.gateway import Gateway
 from threadbus.gateways.principals import Principals
 from threadbus.gateways.web.limits import BodyLimit, HostCheck
+from threadbus.schemas import ThreadbusError
 
 PATH: Final = "/mcp"
 MAX_BODY_BYTES: Final = 4 * 1024 * 1024
@@ -64,16 +66,17 @@ class _Verifier:
 
 
 class _Present:
-    """Counts every request of a host, its streams too: it is there for as long as one is."""
+    """Makes an agent of every host, and counts its requests: it is there while one of them is."""
 
     def __init__(self, app: ASGIApp, gateway: Gateway) -> None:
         self._app = app
         self._gateway = gateway
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        token = get_access_token()
-        desk = self._gateway.desks.found(None if token is None else token.client_id)
-        if desk is None:
+        try:
+            desk = await self._gateway.desk()
+        except (ThreadbusError, TimeoutError, MCPError):
+            # The handlers of the protocol meet it too, and have words for it.
             await self._app(scope, receive, send)
             return
         with desk.busy(counted=False):

@@ -114,11 +114,17 @@ async def _until(
     """Wait for the answer; ask the person meanwhile, where the super-task wants to know more."""
     call.desk.closings.soon(task)
     deadline = asyncio.get_running_loop().time() + timeout_s
-    answer = asyncio.create_task(answering, name=f"threadbus.mcp.answer[{task}]")
+    watcher = Watcher(call.bus, task, call.progress) if call.wants_progress else None
+    started: list[asyncio.Task[Any]] = []
     try:
+        if watcher is not None:
+            started.append(asyncio.create_task(watcher.tell(), name=f"threadbus.mcp.tell[{task}]"))
+            await watcher.listening.wait()
+        answer = asyncio.create_task(answering, name=f"threadbus.mcp.answer[{task}]")
+        started.append(answer)
         done, _ = await asyncio.wait({answer}, timeout=min(_QUIET_S, timeout_s))
         if not done:
-            asked = await _watch(call, task, answer, deadline)
+            asked = await _watch(call, task, answer, watcher, deadline)
             if asked is not None:
                 return asked
         if answer.done():
@@ -131,48 +137,51 @@ async def _until(
             "else to wait on, or close_thread with outcome cancelled to stop it.",
         )
     finally:
-        await _end(answer)
+        answering.close()
+        for one in started:
+            await _end(one)
 
 
 async def _watch(
-    call: Call, task: TaskId, answer: asyncio.Task[Answer], deadline: float
+    call: Call,
+    task: TaskId,
+    answer: asyncio.Task[Answer],
+    watcher: Watcher | None,
+    deadline: float,
 ) -> Answered | None:
-    """Tell what happens until there is an answer or the time is up; the question of the task
-    where only the host can have it answered."""
-    watcher = Watcher(call.bus, task, call.progress)
-    telling = asyncio.create_task(watcher.tell(), name=f"threadbus.mcp.tell[{task}]")
+    """Look at what happens until there is an answer or the time is up.
+
+    Returns:
+        The question of the super-task, where this host cannot have it answered in this call.
+    """
     answered: set[EventId] = set()
-    try:
-        while True:
-            asking = asyncio.create_task(
-                next_request(call.bus, task, answered, watcher),
-                name=f"threadbus.mcp.requests[{task}]",
-            )
-            try:
-                left = max(0.0, deadline - asyncio.get_running_loop().time())
-                either: set[asyncio.Task[Any]] = {asking, answer}
-                await asyncio.wait(either, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-                if answer.done() or not asking.done():
-                    return None
-                request = asking.result()
-            finally:
-                await _end(asking)
-            answered.add(request.event.id)
-            question = cut_text(says(request.event), _MAX_QUESTION_BYTES)
-            data = request.event.data
-            if isinstance(data, InputRequested) and data.auth:
-                # Nothing that is secret may go through a form of the host.
-                return _needs_input(task, request, "It asks for a sign-in, beside this gateway.")
-            if call.asks == "again":
-                raise InputNeeded(question, f"{task} {request.event.id}")
-            if call.asks == "never" or call.elicit is None:
-                return _needs_input(task, request, "Your host cannot ask its person.")
-            text = await call.elicit(question)
-            if text is None:
-                return _needs_input(task, request, _UNWILLING)
-            await call.bus.tasks.give_input(task, text, request=request.event.id)
-    finally:
-        await _end(telling)
+    while True:
+        asking = asyncio.create_task(
+            next_request(call.bus, task, answered, watcher), name=f"threadbus.mcp.requests[{task}]"
+        )
+        try:
+            left = max(0.0, deadline - asyncio.get_running_loop().time())
+            either: set[asyncio.Task[Any]] = {asking, answer}
+            await asyncio.wait(either, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            if answer.done() or not asking.done():
+                return None
+            request = asking.result()
+        finally:
+            await _end(asking)
+        answered.add(request.event.id)
+        question = cut_text(says(request.event), _MAX_QUESTION_BYTES)
+        data = request.event.data
+        if isinstance(data, InputRequested) and data.auth:
+            # Nothing that is secret may go through a form of the host.
+            return _needs_input(task, request, "It asks for a sign-in, beside this gateway.")
+        if call.asks == "again":
+            raise InputNeeded(question, f"{task} {request.event.id}")
+        if call.asks == "never" or call.elicit is None:
+            return _needs_input(task, request, "Your host cannot ask its person.")
+        text = await call.elicit(question)
+        if text is None:
+            return _needs_input(task, request, _UNWILLING)
+        await call.bus.tasks.give_input(task, text, request=request.event.id)
 
 
 async def _end(task: asyncio.Task[Any]) -> None:

@@ -38,10 +38,13 @@ class Watcher:
         self._last_delta: AgentName | None = None
         self._notes: list[tuple[str, float | None]] = []
         self._something = asyncio.Event()
+        self.listening = asyncio.Event()
+        """Set once nothing that is said live is missed any more."""
 
     async def tell(self) -> None:
         """Tell what happens until cancelled: events, notes of progress, and text as it is made."""
         async with self._bus.watching_live(self._task, self._on_live):
+            self.listening.set()
             while True:
                 await self._something.wait()
                 self._something.clear()
