@@ -79,7 +79,8 @@ def _judged(mention: Mention) -> EventId | None:
     """Return the event that the model was handed over in, where the asker named it."""
     for part in mention.parts:
         if isinstance(part, DataPart) and isinstance(part.data, dict):
-            named = cast("dict[str, object]", part.data).get("result")
+            data = cast("dict[str, object]", part.data)  # pyright: ignore[reportUnknownMemberType]
+            named = data.get("result")
             if isinstance(named, str):
                 return EventId(named)
     return None
