@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -78,9 +78,9 @@ async def supervise(mention: Mention) -> list[Part]:
 def _judged(mention: Mention) -> EventId | None:
     """Return the event that the model was handed over in, where the asker named it."""
     for part in mention.parts:
-        if isinstance(part, DataPart) and isinstance(part.data, dict):
-            data = cast("dict[str, object]", part.data)  # pyright: ignore[reportUnknownMemberType]
-            named = data.get("result")
+        data: Any = part.data if isinstance(part, DataPart) else None
+        if isinstance(data, dict):
+            named: Any = cast("dict[str, Any]", data).get("result")
             if isinstance(named, str):
                 return EventId(named)
     return None
