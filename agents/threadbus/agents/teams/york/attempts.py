@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 
@@ -53,3 +53,8 @@ def model_text(said: str) -> str:
     """Return the Emfatic text in what a model said: its last fenced block, or all of it."""
     blocks = _FENCE.findall(said)
     return (blocks[-1] if blocks else said).strip()
+
+
+def json_object(data: object) -> dict[str, object]:
+    """Return *data* where it is a JSON object, and an empty one where it is not."""
+    return cast("dict[str, object]", data) if isinstance(data, dict) else {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from threadbus.agents.agent import Agent
 from threadbus.agents.errors import GiveUpError, InvalidSettingError
@@ -12,6 +12,7 @@ from threadbus.agents.teams.york.attempts import (
     DEFAULT_ATTEMPTS,
     MOST_ATTEMPTS,
     Attempt,
+    json_object,
     model_text,
     prompt_for,
 )
@@ -133,11 +134,8 @@ async def _hand_over(
     ]
 
 
-def _data(result: AssignmentResult) -> dict[str, Any]:
-    for part in result.parts:
-        if isinstance(part, DataPart) and isinstance(part.data, dict):
-            return cast("dict[str, Any]", part.data)
-    return {}
+def _data(result: AssignmentResult) -> dict[str, object]:
+    return next((json_object(part.data) for part in result.parts if isinstance(part, DataPart)), {})
 
 
 def _lines(result: AssignmentResult, key: str) -> tuple[str, ...]:
@@ -151,6 +149,6 @@ def _lines(result: AssignmentResult, key: str) -> tuple[str, ...]:
 def _line(found: object) -> str:
     if not isinstance(found, dict):
         return str(found)
-    problem = cast("dict[str, object]", found)
+    problem = json_object(found)
     where = f"line {problem.get('line')}, column {problem.get('column')}"
     return f"{where}: {problem.get('message')}"

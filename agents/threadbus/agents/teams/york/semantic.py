@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, cast
+from typing import Final
 
 import msgspec
 
 from threadbus.agents.agent import Agent
 from threadbus.agents.mention import Mention
 from threadbus.agents.model import ChatMessage, make_tool
+from threadbus.agents.teams.york.attempts import json_object
 from threadbus.schemas import (
     CritiqueGiven,
     CritiqueVerdict,
@@ -78,9 +79,8 @@ async def supervise(mention: Mention) -> list[Part]:
 def _judged(mention: Mention) -> EventId | None:
     """Return the event that the model was handed over in, where the asker named it."""
     for part in mention.parts:
-        data: Any = part.data if isinstance(part, DataPart) else None
-        if isinstance(data, dict):
-            named: Any = cast("dict[str, Any]", data).get("result")
+        if isinstance(part, DataPart):
+            named = json_object(part.data).get("result")
             if isinstance(named, str):
                 return EventId(named)
     return None
