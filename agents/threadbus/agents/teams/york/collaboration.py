@@ -135,7 +135,10 @@ async def _hand_over(
 
 
 def _data(result: AssignmentResult) -> dict[str, object]:
-    return next((json_object(part.data) for part in result.parts if isinstance(part, DataPart)), {})
+    for part in result.parts:
+        if isinstance(part, DataPart):
+            return json_object(part.data)
+    return {}
 
 
 def _lines(result: AssignmentResult, key: str) -> tuple[str, ...]:
@@ -147,8 +150,8 @@ def _lines(result: AssignmentResult, key: str) -> tuple[str, ...]:
 
 
 def _line(found: object) -> str:
-    if not isinstance(found, dict):
-        return str(found)
     problem = json_object(found)
+    if not problem:
+        return str(found)
     where = f"line {problem.get('line')}, column {problem.get('column')}"
     return f"{where}: {problem.get('message')}"
