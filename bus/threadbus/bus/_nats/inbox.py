@@ -28,7 +28,6 @@ from threadbus.bus.errors import ClosedError, ReadError, ReadTimeoutError
 from threadbus.bus.ports import Haste, WaitingMention
 from threadbus.schemas import AgentName, inbox_filter, push_subject
 
-_ACK: Final = b"+ACK"
 _EXPIRES_S: Final = 30.0
 _HEARTBEAT_S: Final = 5.0
 _CREATE_S: Final = 3.0
@@ -47,15 +46,7 @@ _log = structlog.get_logger("threadbus.bus")
 class NatsInboxMessage:
     """One mention under a lease."""
 
-    __slots__ = (
-        "_ack",
-        "_client",
-        "_settled",
-        "body",
-        "holder",
-        "seq",
-        "subject",
-    )
+    __slots__ = ("_ack", "_client", "_settled", "body", "holder", "seq", "subject")
 
     def __init__(self, client: DirectClient, ack: bytes, body: bytes, raw: bytes) -> None:
         self.holder: set[NatsInboxMessage] | None = None
@@ -83,7 +74,7 @@ class NatsInboxMessage:
 
     async def ack(self) -> None:
         """Say that it was handled."""
-        await self._say(_ACK, final=True)
+        await self._say(b"+ACK", final=True, haste=Haste.LAST)
 
     async def nak(self, delay: timedelta) -> None:
         """Give it back; it comes again after *delay*."""
@@ -94,7 +85,7 @@ class NatsInboxMessage:
         """Extend the lease."""
         await self._say(b"+WPI", final=False)
 
-    async def _say(self, word: bytes, *, final: bool) -> None:
+    async def _say(self, word: bytes, *, final: bool, haste: Haste = Haste.SOON) -> None:
         if self._settled:
             return
         self._settled = final
@@ -102,7 +93,6 @@ class NatsInboxMessage:
             self.holder.discard(self)
         try:
             # Together: what several give back in one go comes again in that order.
-            haste = Haste.LAST if word == _ACK else Haste.SOON
             self._client.post(self._ack, word, haste=haste)
         except NatsError as error:
             # Not acknowledged means delivered again, which every handler must bear anyway.
@@ -187,9 +177,7 @@ class NatsInboxPull:
 
     def _look_for_silence(self) -> None:
         self._timer = None
-        if not self._waiters:
-            return
-        if time.monotonic() - self._heard_at > _HEARTBEAT_S * 2:
+        if self._waiters and time.monotonic() - self._heard_at > _HEARTBEAT_S * 2:
             # The consumer, the server or the request is gone.
             self._asked = 0
             self._gone = True
@@ -209,7 +197,8 @@ class NatsInboxPull:
             "expires": int(_EXPIRES_S * 1e9),
             "idle_heartbeat": int(_HEARTBEAT_S * 1e9),
         }
-        has_nothing = self._asked == 0
+        # Ahead of need it can go behind the answer to what has just come.
+        haste = Haste.LAST if self._asked else Haste.AT_ONCE
         self._asked += batch
         self._asked_at = self._heard_at = time.monotonic()
         try:
@@ -217,8 +206,7 @@ class NatsInboxPull:
                 f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{self.consumer}",
                 msgspec.json.encode(request),
                 reply=self.reply,
-                # Ahead of need it can go with the answer to what has just come.
-                haste=Haste.AT_ONCE if has_nothing else Haste.LAST,
+                haste=haste,
             )
         except NatsError:
             self._asked -= batch
