@@ -198,7 +198,9 @@ class _Trace:
         return len(lanes) - 1
 
     def _track(self, agent: AgentName, thread: ThreadId, lane: int) -> int:
-        return self._tracks.setdefault((agent, thread, lane), len(self._tracks) + 1)
+        # A track of the number of its process would count as the main one.
+        first = len(self._processes) + 1
+        return self._tracks.setdefault((agent, thread, lane), first + len(self._tracks))
 
     def _at(self, at: int) -> float:
         return self._us(at - self._flat.start)
