@@ -115,7 +115,7 @@ def test_a_stranger_sees_what_happened_at_once(visit: Opener) -> None:
     expect(page.locator("#status")).to_have_text("completed")
     expect(page.locator("h1")).to_have_text("Which revenue figure is right?")
     panel = page.get_by_role("tabpanel")
-    for text in ("4,120,000, the figure in sales.csv.", "violation D0", "suspect 70%"):
+    for text in ("4,120,000, the figure in sales.csv.", "violation D0", "suspect, 70 of 100"):
         expect(panel.get_by_text(text).first).to_be_in_viewport()
     label = re.compile("planner worked .* in 2 turns")
     expect(page.locator("canvas")).to_have_attribute("aria-label", label)

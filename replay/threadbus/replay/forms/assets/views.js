@@ -34,11 +34,13 @@ function drawOverview(panel) {
       (RUN.answer.dissent || []).map((text) => el("p", { class: "flag", text: `dissent: ${text}` })),
       el("p", { class: "small dim" }, "by ", person(RUN.answer.a), " · ", stepLink(RUN.answer.at, "where it was given")))
     : card("Answer", RUN.over ? "bad" : "warn", el("p", { class: "big", text: RUN.over ? `Ended as ${RUN.status} without an answer.` : "None yet." }), RUN.summary ? el("p", { class: "text", text: RUN.summary }) : null);
+  const gravest = ["violation", "symptom", "hint"].flatMap((kind) => RUN.findings.filter((one) => one.kind === kind));
   const look = [
-    ...RUN.suspects.slice(0, 3).map((one) => suspectLine(one)),
-    ...RUN.findings.slice(0, 6).map((one) => findingLine(one)),
-    ...RUN.notes.slice(0, 6).map((text) => el("p", { class: "small", text })),
-  ];
+    ...RUN.suspects.slice(0, 2).map((one) => suspectLine(one)),
+    ...gravest.slice(0, 4).map((one) => findingLine(one)),
+    gravest.length > 4 || RUN.suspects.length > 2 ? el("div", {}, el("button", { class: "link", type: "button", text: `all ${plural(gravest.length, "finding")}`, onclick: () => open("findings") })) : null,
+    ...RUN.notes.slice(0, 6).map((text) => el("p", { class: "small", text: short(text, 240) })),
+  ].filter(Boolean);
   const [lanes, drawing] = lanesCard(true);
   panel.append(el("div", { class: "page" },
     el("div", { class: "tiles" }, tiles),
@@ -128,7 +130,8 @@ function drawArtifacts(panel) {
 }
 
 function suspectLine(one) {
-  return el("div", {}, el("span", { class: "kind violation", text: `suspect ${Math.round(one.score * 100)}%` }), " ", one.a === undefined ? "" : person(one.a), ` at step ${one.s}: ${short(one.reasons.join(" "), 240)} `, stepLink(one.at, "show"));
+  const more = one.reasons.length > 1 ? `, and ${plural(one.reasons.length - 1, "more reason")}` : "";
+  return el("div", {}, el("span", { class: "kind violation", text: `suspect, ${Math.round(one.score * 100)} of 100` }), " ", one.a === undefined ? "" : person(one.a), ` at step ${one.s}: ${short(one.reasons[0] || "", 160)}${more} `, stepLink(one.at, "show"));
 }
 
 function findingLine(one) {
