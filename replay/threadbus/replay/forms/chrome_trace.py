@@ -15,10 +15,14 @@ from threadbus.replay.forms.options import FormOptions
 from threadbus.replay.story import ModelStep, Timeline, ToolStep, Turn
 from threadbus.replay.text import first_line, neutral
 from threadbus.replay.words import thread_name, words_of
-from threadbus.schemas import AgentName, EventId, ThreadId
+from threadbus.schemas import AgentName, ThreadId
 
 _US: Final = 1_000
 _NAME_CHARS: Final = 80
+_CALLS: Final = -1
+"""The first track of calls that lie beside those of their turn, or outside of any; then -2…"""
+_ASKS: Final = -1_000_000
+"""The track of what is asked outside of turns."""
 _Event: TypeAlias = "dict[str, object]"
 _JSON: Final = msgspec.json.Encoder()
 
@@ -51,7 +55,7 @@ class _Trace:
         self._busy: dict[tuple[AgentName, ThreadId], list[int]] = {}
         self._of_turn: dict[int, int] = {}
         self._by_id = {act.step.id: act for act in flat.acts}
-        self._asked: set[EventId] = set()
+        self._asked: set[tuple[int, int]] = set()
         self._open: dict[int, list[int]] = {}
 
     def events(self) -> Iterator[_Event]:
@@ -77,7 +81,8 @@ class _Trace:
                 "args": {"seq": finding.seq, "text": neutral(finding.text)},
             }
         for (agent, thread, lane), track in self._tracks.items():
-            more = f" ({lane + 1})" if lane > 0 else f" (calls {1 - lane})" if lane < 0 else ""
+            more = f" ({lane + 1})" if lane > 0 else f" (calls {-lane})" if lane < 0 else ""
+            more = " (asks)" if lane == _ASKS else more
             title = f"{first_line(thread_name(self._timeline, thread), 60)}{more}"
             process = self._processes.get(agent, 1)
             yield self._meta("thread_name", process, track, {"name": title})
@@ -99,7 +104,7 @@ class _Trace:
             "cat": "turn" if turn.has_begun else "waiting",
             "ph": "X",
             "ts": self._at(start),
-            "dur": self._us(end - start),
+            "dur": round(self._at(end) - self._at(start), 3),
             "pid": process,
             "tid": track,
             "args": {
@@ -125,10 +130,12 @@ class _Trace:
             source = self._of_turn.get(id(act.turn))
             at = self._span(act)[0]
         if source is None:
-            # An arrow begins in a span only, and who asks outside of a turn has none.
-            source = self._track(asker, turn.thread, 0)
-            if turn.mention not in self._asked:
-                self._asked.add(turn.mention)
+            # An arrow begins in a span only, and who asks outside of a turn has none. Each whole
+            # microsecond has one such span at most, so that they never overlap.
+            source = self._track(asker, turn.thread, _ASKS)
+            at = self._flat.start + max(at - self._flat.start, 0) // _US * _US
+            if (source, at) not in self._asked:
+                self._asked.add((source, at))
                 name = first_line(turn.asked, _NAME_CHARS) or "asks"
                 asks: _Event = {"name": name, "cat": "said", "ph": "X", "dur": 1}
                 yield self._part(asker, source, at, asks)
@@ -143,9 +150,7 @@ class _Trace:
         step, turn = act
         start, end = self._span(act)
         words = words_of(step, self._timeline)
-        track = None if turn is None else self._of_turn.get(id(turn))
-        if track is None:
-            track = self._track(step.agent, step.thread, 0)
+        own = None if turn is None else self._of_turn.get(id(turn))
         event: _Event = {
             "name": first_line(words.verb, _NAME_CHARS),
             "cat": str(step.__struct_config__.tag),
@@ -154,8 +159,9 @@ class _Trace:
             "args": {"seq": step.seq, "text": neutral(words.text), "facts": list(words.facts)},
         }
         if isinstance(step, ModelStep | ToolStep):
-            track = self._free(step, track, start, end)
-            return {**event, "ph": "X", "dur": self._us(end - start), "tid": track}
+            track = self._free(step, own, start, end)
+            return {**event, "ph": "X", "dur": round(self._at(end) - self._at(start), 3), "tid": track}
+        track = self._track(step.agent, step.thread, 0) if own is None else own
         return {**event, "ph": "i", "s": "t", "tid": track}
 
     def _span(self, act: Act) -> tuple[int, int]:
@@ -171,21 +177,24 @@ class _Trace:
             start, end = min(max(start, low), high), min(max(end, low), high)
         return start, end
 
-    def _free(self, step: ModelStep | ToolStep, track: int, start: int, end: int) -> int:
-        """Return a track on which a call lies beside or inside the others: *track* if it can be.
+    def _free(self, step: ModelStep | ToolStep, own: int | None, start: int, end: int) -> int:
+        """Return a track on which a call lies beside or inside the others: *own* if it can be.
 
         Viewers draw only what is nested.
         """
-        lane = 0
+        lane = _CALLS
+        track = own
         while True:
+            if track is None:
+                track = self._track(step.agent, step.thread, lane)
+                lane -= 1
             ends = self._open.setdefault(track, [])
             while ends and ends[-1] <= start:
                 ends.pop()
             if not ends or ends[-1] >= end:
                 ends.append(end)
                 return track
-            lane += 1
-            track = self._track(step.agent, step.thread, -lane)
+            track = None
 
     def _lane(self, turn: Turn, start: int, end: int) -> int:
         """Return the first track of the agent and thread on which no other turn is running."""
@@ -203,11 +212,8 @@ class _Trace:
         return self._tracks.setdefault((agent, thread, lane), first + len(self._tracks))
 
     def _at(self, at: int) -> float:
-        return self._us(at - self._flat.start)
-
-    @staticmethod
-    def _us(length: int) -> float:
-        return max(length, 0) / _US
+        """Return a time as the trace has it; what lies before its beginning is cut off."""
+        return max(at - self._flat.start, 0) / _US
 
     def _meta(self, name: str, process: int, track: int, args: _Event) -> _Event:
         return {"name": name, "ph": "M", "pid": process, "tid": track, "args": args}
