@@ -47,6 +47,10 @@ def test_a_form_of_one_thread(tmp_path: Path, form: str) -> None:
     assert (result.returncode, result.stderr) == (0, b"")
     assert b"footnote" in result.stdout
     assert b"run_python" not in result.stdout
+    if form in ("html", "markdown"):
+        assert b"--thread check-numbers-a1b2c3" in result.stdout
+        said = {"html": b'"part":"thread check-numbers-a1b2c3"'}
+        assert said.get(form, b"Only thread check-numbers-a1b2c3;") in result.stdout
 
 
 def test_a_form_of_what_is_not_there(tmp_path: Path) -> None:

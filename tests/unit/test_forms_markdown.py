@@ -10,9 +10,9 @@ from markdown_it.token import Token
 
 from tests.support.golden import assert_golden
 from tests.support.hostile import ATTACKS, hostile_timeline, long_run, revenue_with_findings
-from tests.support.runs import revenue_run, troubled_run
+from tests.support.runs import troubled_run
 from tests.support.story import Story
-from threadbus.replay import Selection, Timeline, fold
+from threadbus.replay import Timeline, fold
 from threadbus.replay.forms import FORMS, FormOptions
 from threadbus.replay.forms.markdown import MAX_STEPS, code, escaped, fenced
 from threadbus.schemas import PlanProposed, PlanRevised, PlanStep
@@ -20,10 +20,9 @@ from threadbus.schemas import PlanProposed, PlanRevised, PlanStep
 OWN_HTML = {"<details><summary>What happened, step by step</summary>\n", "</details>\n"}
 
 
-def report(timeline: Timeline, selection: Selection | None = None) -> str:
+def report(timeline: Timeline) -> str:
     """Return the report of a run."""
-    options = FormOptions(selection=selection or Selection(), now=timeline.last_at)
-    return "".join(FORMS["markdown"](timeline, options))
+    return "".join(FORMS["markdown"](timeline, FormOptions(now=timeline.last_at)))
 
 
 def tokens(text: str) -> list[Token]:
@@ -142,13 +141,3 @@ def test_a_plan_says_what_changed() -> None:
     assert "Sum (web), was coder's" in changed
     assert "~~Draw (coder)~~" in changed
     assert "🆕 Check (critic)" in changed
-
-
-def test_a_part_of_a_run_says_that_it_is_one() -> None:
-    """A report about one agent names it, and so does the command that makes it again."""
-    selection = Selection(agent="coder")
-    text = report(selection.of(fold(revenue_run().log)), selection)
-
-    assert "Only agent `coder`; the numbers above are of the whole run." in text
-    assert "--agent coder" in text
-    assert "read\\_document" not in text

@@ -9,7 +9,7 @@ import pytest
 from tests.support.golden import assert_golden
 from tests.support.hostile import ATTACKS, hostile_timeline, long_run, revenue_with_findings
 from tests.support.runs import troubled_run
-from threadbus.replay import Selection, Timeline, fold
+from threadbus.replay import Timeline, fold
 from threadbus.replay.forms import FORMS, FormOptions
 from threadbus.replay.forms.mermaid import MAX_CHARS, MAX_MESSAGES, safe
 
@@ -31,10 +31,9 @@ LINE = re.compile(
 )
 
 
-def diagram(timeline: Timeline, selection: Selection | None = None) -> str:
+def diagram(timeline: Timeline) -> str:
     """Return the diagram of a run."""
-    options = FormOptions(selection=selection or Selection(), now=timeline.last_at)
-    return "".join(FORMS["mermaid"](timeline, options))
+    return "".join(FORMS["mermaid"](timeline, FormOptions(now=timeline.last_at)))
 
 
 def check(text: str) -> list[str]:
@@ -96,17 +95,6 @@ def test_a_long_run_is_cut_and_says_so() -> None:
     assert re.search(r"[\d,]+ later steps left out", plain)
     assert "--thread or --agent choose a part" in plain
     assert "--format html" in plain
-
-
-def test_a_part_of_a_run_can_be_drawn() -> None:
-    """One thread, or one agent: who does not take part is not there."""
-    timeline = revenue_with_findings()
-    selection = Selection(agent="document")
-
-    lines = check(diagram(selection.of(timeline), selection))
-
-    assert any("read_document" in line for line in lines)
-    assert not any("run_python" in line for line in lines)
 
 
 def test_a_run_without_anything_is_a_diagram() -> None:

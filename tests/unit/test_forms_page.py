@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.hostile import hostile_timeline, long_run, revenue_with_findings
 from tests.support.runs import revenue_run, troubled_run
-from threadbus.replay import Selection, Timeline, fold
+from threadbus.replay import Timeline, fold
 from threadbus.replay.forms import FORMS, FormOptions
 from threadbus.replay.forms.html import embedded
 
@@ -43,18 +43,15 @@ class _Parts(HTMLParser):
         self._inside = ""
 
 
-def page(timeline: Timeline, selection: Selection | None = None) -> str:
+def page(timeline: Timeline) -> str:
     """Return the page of a run."""
-    options = FormOptions(selection=selection or Selection(), now=timeline.last_at)
-    return "".join(FORMS["html"](timeline, options))
+    return "".join(FORMS["html"](timeline, FormOptions(now=timeline.last_at)))
 
 
 # The script reads the data as it is, so the test does too.
-def data_of(timeline: Timeline, selection: Selection | None = None) -> dict[str, Any]:
+def data_of(timeline: Timeline) -> dict[str, Any]:
     """Return what the page's script reads."""
-    found: dict[str, Any] = json.loads(
-        _Parts(page(timeline, selection)).blocks["script application/json"]
-    )
+    found: dict[str, Any] = json.loads(_Parts(page(timeline)).blocks["script application/json"])
     return found
 
 
@@ -126,15 +123,6 @@ def test_the_data_is_the_run() -> None:
     assert "4,120,000" in data["answer"]["text"]
     assert [one["s"] for one in data["findings"]] == [one.seq for one in timeline.findings]
     assert data["suspects"][0]["at"] == 0 or steps[data["suspects"][0]["at"]]
-
-
-def test_the_data_is_of_the_part_that_was_chosen() -> None:
-    """A page about one thread has its steps only."""
-    selection = Selection(thread="check-numbers-a1b2c3")
-    data = data_of(selection.of(fold(revenue_run().log)), selection)
-
-    assert data["selection"] == ["check-numbers-a1b2c3", ""]
-    assert {data["threads"][step["h"]]["id"] for step in data["steps"]} == {selection.thread}
 
 
 @pytest.mark.parametrize("timeline", [hostile_timeline(), fold(troubled_run().log)])

@@ -160,7 +160,12 @@ class _Trace:
         }
         if isinstance(step, ModelStep | ToolStep):
             track = self._free(step, own, start, end)
-            return {**event, "ph": "X", "dur": round(self._at(end) - self._at(start), 3), "tid": track}
+            return {
+                **event,
+                "ph": "X",
+                "dur": round(self._at(end) - self._at(start), 3),
+                "tid": track,
+            }
         track = self._track(step.agent, step.thread, 0) if own is None else own
         return {**event, "ph": "i", "s": "t", "tid": track}
 

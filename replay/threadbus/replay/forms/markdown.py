@@ -105,16 +105,9 @@ def _summary(timeline: Timeline, options: FormOptions) -> Iterator[str]:
     yield " · ".join(facts) + "\n\n"
     who = f", opened by {escaped(timeline.opened_by)}" if timeline.opened_by else ""
     yield f"Task {code(timeline.task or 'unknown')}{who}, {moment(_start(timeline))}.\n\n"
-    if options.selection.thread or options.selection.agent:
-        part = " and ".join(
-            f"{what} {code(value)}"
-            for what, value in (
-                ("thread", options.selection.thread),
-                ("agent", options.selection.agent),
-            )
-            if value
-        )
-        yield f"Only {part}; the numbers above are of the whole run.\n\n"
+    part = options.part()
+    if part:
+        yield f"Only {escaped(part)}; the numbers above are of the whole run.\n\n"
     if totals.playbook_calls:
         which = f"{totals.playbook_calls:,} of {plural(totals.model_calls, 'model call')}"
         yield f"A playbook, not a model, answered {which}.\n\n"

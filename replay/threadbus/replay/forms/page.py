@@ -206,7 +206,8 @@ class Page(msgspec.Struct, kw_only=True):
     totals: dict[str, int]
     notes: tuple[str, ...]
     commands: tuple[str, ...]
-    selection: tuple[str, str]
+    part: str
+    """Which part of the run it is; empty where it is all of it."""
     answer: PageAnswer | None
     agents: list[PageAgent]
     threads: list[PageThread]

@@ -95,7 +95,7 @@ class _Builder:
             },
             notes=tuple(self._notes()),
             commands=tuple([options.command(timeline, form) for form in forms]),
-            selection=(options.selection.thread, options.selection.agent),
+            part=options.part(),
             answer=self._answer(),
             agents=[self._agent(name) for name in self._agents],
             threads=[self._thread(name) for name in self._threads],

@@ -42,7 +42,8 @@ function drawOverview(panel) {
     ...RUN.notes.slice(0, 6).map((text) => el("p", { class: "small", text: short(text, 240) })),
   ].filter(Boolean);
   const [lanes, drawing] = lanesCard(true);
-  panel.append(el("div", { class: "page" },
+  const part = RUN.part ? el("p", { class: "flag", text: `Only a part of the run: ${RUN.part}. The numbers are of the whole run.` }) : null;
+  panel.append(el("div", { class: "page" }, part,
     el("div", { class: "tiles" }, tiles),
     el("div", { class: "two" },
       el("div", { class: "stack" }, card("Question", "", el("div", { class: "text big" }, RUN.question || RUN.title), el("p", { class: "small dim", text: `${RUN.opened_by ? `by ${RUN.opened_by}, ` : ""}${RUN.opened}` })), answer),
