@@ -54,6 +54,7 @@ class _Trace:
         self._tracks: dict[tuple[AgentName, ThreadId, int], int] = {}
         self._busy: dict[tuple[AgentName, ThreadId], list[int]] = {}
         self._of_turn: dict[int, int] = {}
+        self._bounds: dict[int, tuple[int, int]] = {}
         self._by_id = {act.step.id: act for act in flat.acts}
         self._asked: set[tuple[int, int]] = set()
         self._open: dict[int, list[int]] = {}
@@ -97,6 +98,7 @@ class _Trace:
         lane = self._lane(turn, start, end)
         track = self._track(turn.agent, turn.thread, lane)
         self._of_turn[id(turn)] = track
+        self._bounds[id(turn)] = (start, end)
         process = self._processes[turn.agent]
         who = turn.woken_by or "a mention that is not in this log"
         yield {
@@ -177,8 +179,9 @@ class _Trace:
             start = step.at - step.duration_ns
         elif isinstance(step, ToolStep):
             end = step.at + (step.duration_ns or 0)
-        if turn is not None and id(turn) in self._of_turn:
-            low, high = start_of(turn), end_of(turn, self._timeline)
+        bounds = None if turn is None else self._bounds.get(id(turn))
+        if bounds is not None:
+            low, high = bounds
             start, end = min(max(start, low), high), min(max(end, low), high)
         return start, end
 
