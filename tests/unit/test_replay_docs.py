@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,7 +30,7 @@ from threadbus.replay import (
     find_task,
     fold,
 )
-from threadbus.replay.cli import app
+from threadbus.replay.cli import VERBS, app
 from threadbus.replay.show import Format
 from threadbus.replay.terminal import ExitCode
 
@@ -49,6 +51,21 @@ def test_every_option_is_described() -> None:
     assert len(options) > 8
     general = {"--version", "--install-completion", "--show-completion"}
     assert {option for option in options - general if f"`{option}" not in TEXT} == set()
+
+
+@pytest.mark.parametrize("verb", sorted(VERBS))
+def test_every_verb_and_its_options_are_described(verb: str) -> None:
+    """Each has a section that leaves out no option of its own."""
+    command = get_command(importlib.import_module(VERBS[verb]).app)
+    own = {option for parameter in command.params for option in parameter.opts if "--" in option}
+    general = {"--install-completion", "--show-completion"}
+    _, _, rest = TEXT.partition(f": `busreplay {verb}`\n")
+    section = rest.partition("\n## ")[0]
+
+    assert section
+    shared = set(re.findall(r"`(--[a-z-]+)", TEXT.partition("## The tree")[0]))
+    described = set(re.findall(r"(--[a-z-]+)", section)) | {"--output"}
+    assert own - general - shared - described == set()
 
 
 @pytest.mark.parametrize("code", list(ExitCode))

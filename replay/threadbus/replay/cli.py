@@ -75,6 +75,14 @@ def replay(
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Go on live until the task closes.")
     ] = False,
+    at: Annotated[
+        str,
+        typer.Option(
+            "--at",
+            metavar="N",
+            help="Show what stood at an entry instead: its sequence or the id of its event.",
+        ),
+    ] = "",
     file: FileOption = None,
     limit: Annotated[
         int | None, typer.Option(help="Read no more than this many entries of the log.")
@@ -103,6 +111,14 @@ def replay(
     if follow and file is not None:
         stop("--follow needs a server: a file does not grow", ExitCode.USAGE)
     place = Place(file=file, url=url, credentials=creds, nkey=nkey, connect_timeout=connect_timeout)
+    if at:
+        if output not in (Format.TREE, Format.JSON) or follow or thread or agent:
+            stop("--at goes with --format tree or json and no filter", ExitCode.USAGE)
+        # What it needs of the bus takes a while to import.
+        from threadbus.replay.verbs.at import show_at
+
+        run(show_at(place, task, at, as_json=output is Format.JSON))
+        return
     selection = Selection(thread, agent)
 
     async def shown() -> None:
