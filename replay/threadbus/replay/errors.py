@@ -5,7 +5,9 @@
         ├── TaskLookupError             the id does not name exactly one super-task
         │   ├── UnknownTaskError        no super-task has it
         │   └── AmbiguousTaskError      several have this prefix
-        ├── UnknownFilterError          --thread or --agent names nothing in the run
+        ├── UnknownFilterError          a filter names nothing that is in the run
+        ├── PriceFileError              a table of prices cannot be used
+        ├── ExportTargetError           an export cannot be written there
         ├── FindingSettingError         a setting of the detectors cannot be used
         ├── PointError                  a run has no such entry
         ├── ForkError                   a run cannot be forked there
@@ -66,7 +68,7 @@ class AmbiguousTaskError(TaskLookupError):
 
 
 class UnknownFilterError(ReplayError):
-    """A filter names a thread or an agent that the run does not have."""
+    """A filter names a thread, an agent or a kind that the run does not have."""
 
     def __init__(self, what: str, wanted: str, known: tuple[str, ...]) -> None:
         super().__init__(what, wanted, known)
@@ -136,6 +138,33 @@ class ImportFileError(ReplayError):
         return f"cannot import {shorten(self.path, 200)!r}: {self.reason}{hint}"
 
 
+class PriceFileError(ReplayError):
+    """A table of prices cannot be read, or is none."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path, reason)
+        self.path = path
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f"cannot use the prices in {shorten(self.path, 200)!r}: {self.reason}; it should be "
+            "TOML or JSON such as: [models.\"NAME\"] input = 0.15, output = 0.60"
+        )
+
+
+class ExportTargetError(ReplayError):
+    """An export cannot be written to this file."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path, reason)
+        self.path = path
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"cannot export to {shorten(self.path, 200)!r}: {self.reason}"
+
+
 class ExportFileError(ReplayError):
     """An exported file cannot be opened or read."""
 
@@ -147,7 +176,7 @@ class ExportFileError(ReplayError):
     def __str__(self) -> str:
         return (
             f"cannot read {shorten(self.path, 200)!r}: {self.reason}; "
-            "`busreplay TASK --format jsonl > run.jsonl` makes such a file"
+            "`busreplay export TASK` makes such a file"
         )
 
 

@@ -55,8 +55,8 @@ MAX_FULL_ANSWERS: Final = 64
 MAX_PLANS: Final = 1_000
 """Versions of plans that are kept."""
 
-MAX_UNKNOWN_TYPES: Final = 100
-"""Unknown types that are told apart; further ones count as ``(others)``."""
+MAX_COUNTED_NAMES: Final = 100
+"""Unknown types, or models without a price, that are told apart; others count as ``(others)``."""
 
 _ASSIGNMENT_STATES: Final = {
     AssignmentAccepted: "accepted",
@@ -119,7 +119,7 @@ class Records:
             case InputRequested() | InputGiven():
                 self._input(step, event, data)
             case OpaqueData():
-                self._count_unknown(step.type)
+                count_name(self._timeline.unknown_types, step.type)
             case _:
                 self._work(step, event)
 
@@ -299,7 +299,8 @@ class Records:
             self._pending.discard(data.request)
         self._set_status()
 
-    def _count_unknown(self, name: str) -> None:
-        counts = self._timeline.unknown_types
-        key = name if name in counts or len(counts) < MAX_UNKNOWN_TYPES else "(others)"
-        counts[key] = counts.get(key, 0) + 1
+
+def count_name(counts: dict[str, int], name: str) -> None:
+    """Count *name*, which comes from an event: there may be any number of them."""
+    key = name if name in counts or len(counts) < MAX_COUNTED_NAMES else "(others)"
+    counts[key] = counts.get(key, 0) + 1

@@ -106,9 +106,11 @@ def fault(error: ErrorInfo) -> Fault:
     return Fault(cut(error.kind, MAX_WORD_CHARS).text, cut(error.message, MAX_FAULT_CHARS).text)
 
 
-def model_step(seq: int, at: int, event: Event, data: ModelCalled) -> ModelStep:
+def model_step(
+    seq: int, at: int, event: Event, data: ModelCalled, limit: int = MAX_EXCERPT_CHARS
+) -> ModelStep:
     """Return a model call as a step."""
-    text, chars = cut_parts(data.output)
+    text, chars = cut_parts(data.output, limit)
     return ModelStep(
         seq=seq,
         id=event.id,
@@ -132,7 +134,13 @@ def model_step(seq: int, at: int, event: Event, data: ModelCalled) -> ModelStep:
     )
 
 
-def tool_step(seq: int, at: int, event: Event, data: ToolCalled | ToolReturned) -> ToolStep:
+def tool_step(
+    seq: int,
+    at: int,
+    event: Event,
+    data: ToolCalled | ToolReturned,
+    limit: int = MAX_EXCERPT_CHARS,
+) -> ToolStep:
     """Return a tool call as a step, with what :func:`finish_tool` adds where it has returned."""
     step = ToolStep(
         seq=seq,
@@ -145,30 +153,30 @@ def tool_step(seq: int, at: int, event: Event, data: ToolCalled | ToolReturned) 
         call_id=cut(data.call_id, MAX_WORD_CHARS).text,
     )
     if isinstance(data, ToolReturned):
-        finish_tool(step, data)
+        finish_tool(step, data, limit)
     elif data.arguments is not None:
-        step.arguments = call_text(data.arguments)
+        step.arguments = call_text(data.arguments, max(limit // 5, MAX_ARGUMENT_CHARS))
     return step
 
 
-def call_text(arguments: object) -> str:
+def call_text(arguments: object, limit: int = MAX_ARGUMENT_CHARS) -> str:
     """Return the arguments of a call as a person would write them, each cut to what tells it."""
     if not isinstance(arguments, dict):
         return cut(_JSON.encode(arguments).decode()).text
     shown: list[str] = []
     for name, value in list(cast("dict[str, object]", arguments).items())[:MAX_ARGUMENTS]:
         text = _JSON.encode(value).decode()
-        if len(text) > MAX_ARGUMENT_CHARS:
-            text = f"{text[: MAX_ARGUMENT_CHARS - 1]}…"
+        if len(text) > limit:
+            text = f"{text[: limit - 1]}…"
         shown.append(f"{cut(name, MAX_ARGUMENT_CHARS).text}={text}")
     return ", ".join(shown)
 
 
-def finish_tool(step: ToolStep, data: ToolReturned) -> None:
+def finish_tool(step: ToolStep, data: ToolReturned, limit: int = MAX_EXCERPT_CHARS) -> None:
     """Add to a tool call what it returned."""
     step.returned = True
     step.duration_ns = ns(data.duration_ns)
-    step.text, step.chars = cut_parts(data.parts)
+    step.text, step.chars = cut_parts(data.parts, limit)
     step.error = fault(data.error) if data.error else None
 
 
@@ -194,9 +202,12 @@ def failure_step(
     )
 
 
-def said_step(seq: int, at: int, event: Event) -> SaidStep:
+def said_step(seq: int, at: int, event: Event, limit: int = MAX_EXCERPT_CHARS) -> SaidStep:
     """Return any other event as a step."""
     content = _content(event.data)
+    said = content.text
+    text, chars = cut(said, limit) if isinstance(said, str) else cut_parts(said, limit)
+    item_chars = MAX_WORD_CHARS if limit <= MAX_EXCERPT_CHARS else limit
     return SaidStep(
         seq=seq,
         id=event.id,
@@ -206,28 +217,24 @@ def said_step(seq: int, at: int, event: Event) -> SaidStep:
         cause=event.cause,
         type=cut(event.type, MAX_WORD_CHARS).text,
         to=event.addressees,
-        text=content.text,
-        chars=content.chars,
+        text=text,
+        chars=chars,
         about=content.about,
         verdict=content.verdict,
-        items=content.items,
+        items=tuple([cut(item, item_chars).text for item in content.items[:MAX_ITEMS]]),
     )
 
 
 class _Content(NamedTuple):
-    text: str = ""
-    chars: int = 0
+    """What an event says, not cut yet."""
+
+    text: str | Sequence[Part] = ""
     about: str = ""
     verdict: str = ""
-    items: tuple[str, ...] = ()
+    items: Sequence[str] = ()
 
 
-def _of(
-    text: str | Sequence[Part] = "", about: str = "", verdict: str = "", items: Sequence[str] = ()
-) -> _Content:
-    excerpt = cut(text) if isinstance(text, str) else cut_parts(text)
-    kept = tuple([cut(item, MAX_WORD_CHARS).text for item in items[:MAX_ITEMS]])
-    return _Content(excerpt.text, excerpt.chars, about, verdict, kept)
+_of = _Content
 
 
 def _content(data: AnyData) -> _Content:

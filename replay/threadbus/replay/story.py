@@ -67,6 +67,8 @@ class ModelStep(Step, kw_only=True, tag="model", omit_defaults=True):
     attempts: int = 1
     finish_reason: str = ""
     tool_calls: int = 0
+    cost: float | None = None
+    """By the table of prices; absent where there is none, or no price in it."""
     text: str = ""
     chars: int = 0
     error: Fault | None = None
@@ -152,7 +154,12 @@ class Turn(msgspec.Struct, kw_only=True, tag_field="kind", tag="turn", omit_defa
     context_up_to_seq: int | None = None
     input_tokens: int = 0
     output_tokens: int = 0
+    cost: float = 0
     steps: list[AnyStep] = []
+    left_out_steps: int = 0
+    """Steps that are counted and not kept, because the run is so long."""
+    left_out_at: int = 0
+    """How many of the steps that are kept come before those."""
 
     @property
     def has_begun(self) -> bool:
@@ -195,6 +202,11 @@ class ThreadStory(msgspec.Struct, kw_only=True, omit_defaults=True):
     closed_by: AgentName | None = None
     closed_at: int | None = None
     entries: list[Entry] = []
+    left_out_turns: int = 0
+    """Turns that are counted and not kept, because the run is so long."""
+    left_out_steps: int = 0
+    left_out_at: int = 0
+    """How many of the entries that are kept come before those."""
 
 
 class AgentTotals(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -210,6 +222,7 @@ class AgentTotals(msgspec.Struct, kw_only=True, omit_defaults=True):
     model_ns: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
+    cost: float = 0
     tool_calls: int = 0
     tool_errors: int = 0
     failures: int = 0
@@ -229,6 +242,10 @@ class Totals(msgspec.Struct, kw_only=True):
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
+    cost: float = 0
+    """By the table of prices, of the calls that have a price."""
+    unpriced_calls: int = 0
+    """Model calls without a price, where a table was given."""
     tool_calls: int = 0
     tool_errors: int = 0
     failures: int = 0
@@ -275,6 +292,12 @@ class Timeline(msgspec.Struct, kw_only=True):
     """What the run is a fork of, if it is one."""
     is_complete: bool = True
     """False when reading stopped early because a limit was reached."""
+    left_out: int = 0
+    """Turns, steps and records that are counted and not kept, because the run is so long."""
+    redacted: str = ""
+    """How far texts and names were replaced: ``secrets``, ``texts`` or ``names``; empty: not."""
+    currency: str = ""
+    """Of the costs; empty where no table of prices was given."""
     totals: Totals = msgspec.field(default_factory=Totals)
     threads: dict[ThreadId, ThreadStory] = {}
     agents: dict[AgentName, AgentTotals] = {}
@@ -290,6 +313,8 @@ class Timeline(msgspec.Struct, kw_only=True):
     suspects: list[Suspect] = []
     unreadable: list[Unreadable] = []
     """The first of them; the totals have the count."""
+    unpriced: dict[str, int] = {}
+    """Models that the table of prices does not have, with their calls."""
     unknown_types: dict[str, int] = {}
     """Types that this reader does not know, with how often they came."""
 

@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from threadbus.replay.records import Records
+from threadbus.replay.condense import Condenser
+from threadbus.replay.prices import Prices
+from threadbus.replay.records import Records, count_name
 from threadbus.replay.steps import (
+    MAX_EXCERPT_CHARS,
     MAX_FAULT_CHARS,
     cut,
     failure_step,
@@ -56,20 +59,40 @@ from threadbus.schemas import (
 MAX_UNREADABLE_KEPT: Final = 100
 """Entries that cannot be read of which the reason is kept; all are counted."""
 
+FULL_TEXT_CHARS: Final = 1_000_000
+"""Characters that are kept of one text where texts are kept in full."""
+
+FULL_CHARS: Final = 50_000_000
+"""Characters that are kept in full in all; what comes later is cut like everything else."""
+
+MAX_RUNNING: Final = 10_000
+
 _ASKED_CHARS: Final = 120
 
 
 class TimelineFold:
-    """Builds a :class:`~threadbus.replay.story.Timeline` from one super-task's log."""
+    """Builds a :class:`~threadbus.replay.story.Timeline` from one super-task's log.
 
-    def __init__(self) -> None:
-        self.timeline = Timeline()
+    Args:
+        prices: what models cost; without them nothing has a cost.
+        most: turns and steps that are held at most; of a longer run, what is old and settled is
+            counted and not kept (see :mod:`threadbus.replay.condense`). All of it without.
+        full: whether texts are kept in full, not only their beginning.
+    """
+
+    def __init__(
+        self, *, prices: Prices | None = None, most: int | None = None, full: bool = False
+    ) -> None:
+        self.timeline = Timeline(currency="" if prices is None else prices.currency)
         """The story so far; each call of :meth:`apply` changes it in place."""
         self.running: set[tuple[EventId, AgentName]] = set()
         """Mention and agent of each turn that has begun and is not known to have ended."""
         self._index = TurnIndex()
         self._tools: dict[tuple[AgentName, str], ToolStep] = {}
         self._records = Records(self.timeline)
+        self._condenser = Condenser(self.timeline, self._index, most)
+        self._prices = prices
+        self._full_chars = FULL_CHARS if full else 0
 
     def apply(self, item: Recorded | Rejected) -> Entry | None:
         """Take the next entry of the log.
@@ -94,7 +117,7 @@ class TimelineFold:
         elif event.task != timeline.task:
             totals.foreign += 1
             return None
-        if event.id in self._index.known:
+        if self._index.has_seen(event.id):
             totals.duplicates += 1
             return None
         totals.events += 1
@@ -110,6 +133,10 @@ class TimelineFold:
             self._records.note_copy(at)
         elif isinstance(event.data, TaskForked):
             self._index.wake_again(at, event.data)
+        if self._full_chars and isinstance(entry, SaidStep | ModelStep | ToolStep):
+            self._full_chars = max(self._full_chars - len(entry.text), 0)
+        if self._condenser.is_due:
+            self._condense()
         return entry
 
     def apply_all(self, items: Iterable[Recorded | Rejected]) -> Timeline:
@@ -117,6 +144,16 @@ class TimelineFold:
         for item in items:
             self.apply(item)
         return self.timeline
+
+    def _condense(self) -> None:
+        cutoff = self._condenser.condense()
+        self._tools = {key: step for key, step in self._tools.items() if step.seq >= cutoff}
+        if len(self.running) > MAX_RUNNING:
+            self.running = {key for key in self.running if self._index.get(*key) is not None}
+
+    @property
+    def _text_chars(self) -> int:
+        return FULL_TEXT_CHARS if self._full_chars else MAX_EXCERPT_CHARS
 
     def _take(self, seq: int, at: int, stored_at: int, event: Event) -> Entry | None:
         turn = self._index.find(event)
@@ -141,7 +178,7 @@ class TimelineFold:
         return entry
 
     def _say(self, seq: int, at: int, event: Event, turn: Turn | None) -> SaidStep:
-        step = said_step(seq, at, event)
+        step = said_step(seq, at, event, self._text_chars)
         if turn is not None and is_reply(turn, event):
             step.is_reply = True
             note_reply(turn, at)
@@ -167,7 +204,7 @@ class TimelineFold:
                 agent.handled += 1
                 if turn is not None and turn.is_running:
                     self.running.add((turn.mention, turn.agent))
-                step = model_step(seq, at, event, data)
+                step = model_step(seq, at, event, data, self._text_chars)
                 self._count_model(step, turn, agent)
                 self._place(step, turn)
                 return step
@@ -234,12 +271,12 @@ class TimelineFold:
         totals = self.timeline.totals
         step = self._tools.pop(key, None) if isinstance(data, ToolReturned) else None
         if step is None:
-            step = tool_step(seq, at, event, data)
+            step = tool_step(seq, at, event, data, self._text_chars)
             totals.tool_calls += 1
             agent.tool_calls += 1
             self._place(step, turn)
         elif isinstance(data, ToolReturned):
-            finish_tool(step, data)
+            finish_tool(step, data, self._text_chars)
         if isinstance(data, ToolCalled):
             self._tools[key] = step
         elif data.error is not None:
@@ -271,6 +308,23 @@ class TimelineFold:
         if turn is not None:
             turn.input_tokens += step.input_tokens
             turn.output_tokens += step.output_tokens
+        if self._prices is not None and not step.is_playbook:
+            self._price(step, turn, agent, self._prices)
+
+    def _price(
+        self, step: ModelStep, turn: Turn | None, agent: AgentTotals, prices: Prices
+    ) -> None:
+        timeline = self.timeline
+        price = prices.find(step.model)
+        if price is None:
+            timeline.totals.unpriced_calls += 1
+            count_name(timeline.unpriced, step.model)
+            return
+        step.cost = price.of(step.input_tokens, step.output_tokens, step.cached_tokens)
+        timeline.totals.cost += step.cost
+        agent.cost += step.cost
+        if turn is not None:
+            turn.cost += step.cost
 
     def _agent(self, name: AgentName) -> AgentTotals:
         agents = self.timeline.agents
@@ -282,13 +336,16 @@ class TimelineFold:
     def _add_turn(self, turn: Turn) -> None:
         self.timeline.totals.turns += 1
         self._agent(turn.agent).turns += 1
+        self._condenser.held += 1
         self._records.thread(turn.thread).entries.append(turn)
 
     def _place(self, step: AnyStep, turn: Turn | None) -> None:
         if turn is not None:
             turn.steps.append(step)
+            self._condenser.held += 1
         if turn is None or turn.thread != step.thread:
             self._records.thread(step.thread).entries.append(step)
+            self._condenser.held += 1
 
 
 def fold(items: Iterable[Recorded | Rejected]) -> Timeline:

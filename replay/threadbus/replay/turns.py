@@ -69,6 +69,31 @@ class TurnIndex:
     def __init__(self) -> None:
         self.known: dict[EventId, Known] = {}
         self._turns: dict[tuple[EventId, AgentName], Turn] = {}
+        # Of what was forgotten, for which ids themselves would take too much room.
+        self._seen: set[int] = set()
+        self._gone: set[int] = set()
+
+    def has_seen(self, event: EventId) -> bool:
+        """Whether an event with this id came before."""
+        return event in self.known or (bool(self._seen) and hash(event) in self._seen)
+
+    def forget_before(self, seq: int) -> None:
+        """Keep no more of earlier events than that they were there."""
+        kept: dict[EventId, Known] = {}
+        for event, ref in self.known.items():
+            if ref.seq >= seq:
+                kept[event] = ref
+            else:
+                self._seen.add(hash(event))
+        self.known = kept
+
+    def drop(self, turn: Turn) -> None:
+        """Forget a turn; what comes of it later stands outside of turns."""
+        self._turns.pop((turn.mention, turn.agent), None)
+        self._gone.add(hash((turn.mention, turn.agent)))
+
+    def _is_gone(self, mention: EventId, agent: AgentName) -> bool:
+        return bool(self._gone) and hash((mention, agent)) in self._gone
 
     def find(self, event: Event) -> Turn | None:
         """Return the turn that *event* belongs to, if it is known.
@@ -107,6 +132,8 @@ class TurnIndex:
         Returns:
             The new turn; nothing when the turn was known from events that came before the mention.
         """
+        if self._is_gone(event.id, agent):
+            return None
         turn = self._turns.get((event.id, agent))
         is_new = turn is None
         if turn is None:
@@ -135,6 +162,8 @@ class TurnIndex:
         """
         cause = event.cause
         if cause is None or not isinstance(event.data, _SIGNS_OF_HANDLING):
+            return None
+        if self._is_gone(cause, event.sender):
             return None
         turn = Turn(agent=event.sender, mention=cause, seq=seq, thread=event.thread)
         ref = self.known.get(cause)
