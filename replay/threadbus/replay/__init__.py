@@ -4,12 +4,18 @@
 come from. This folder never imports agents or gateways.
 """
 
+from threadbus.replay.bounds import Bound, parse_bound
+from threadbus.replay.condense import MAX_KEPT
 from threadbus.replay.errors import (
     AmbiguousTaskError,
     ExportFileError,
     ForkError,
     ImportFileError,
     PointError,
+    ExportTargetError,
+    FilterValueError,
+    NoLogError,
+    PriceFileError,
     ReplayError,
     TaskLookupError,
     UnknownFilterError,
@@ -28,7 +34,9 @@ from threadbus.replay.kept import (
     Proposal,
 )
 from threadbus.replay.lookup import find_task
-from threadbus.replay.selection import Selection
+from threadbus.replay.prices import Price, Prices, load_prices
+from threadbus.replay.redact import Redaction, Redactor
+from threadbus.replay.selection import Selection, Sieve
 from threadbus.replay.show import Format, Request, show
 from threadbus.replay.source import BusSource, LogItem, Source, TaskLine
 from threadbus.replay.story import (
@@ -49,16 +57,20 @@ from threadbus.replay.timeline import TimelineFold, fold
 from threadbus.schemas import export_line
 
 __all__ = [
+    "MAX_KEPT",
     "AgentTotals",
     "AmbiguousTaskError",
     "Answer",
     "Artifact",
     "Assignment",
+    "Bound",
     "BusSource",
     "ExportFileError",
+    "ExportTargetError",
     "FailureStep",
     "Fault",
     "FileSource",
+    "FilterValueError",
     "Finding",
     "FindingKind",
     "Fork",
@@ -68,14 +80,21 @@ __all__ = [
     "InputRequest",
     "LogItem",
     "ModelStep",
+    "NoLogError",
     "Plan",
     "PlanItem",
     "PointError",
+    "Price",
+    "PriceFileError",
+    "Prices",
     "Proposal",
+    "Redaction",
+    "Redactor",
     "ReplayError",
     "Request",
     "SaidStep",
     "Selection",
+    "Sieve",
     "Source",
     "Suspect",
     "TaskLine",
@@ -93,6 +112,8 @@ __all__ = [
     "export_line",
     "find_task",
     "fold",
+    "load_prices",
+    "parse_bound",
     "parse_line",
     "show",
 ]

@@ -5,15 +5,25 @@ The first word may be a verb of :data:`VERBS` instead of a super-task; ids are h
 
 from __future__ import annotations
 
+import inspect
+import os
 import sys
 from importlib import import_module
 from importlib.metadata import version
-from typing import Annotated, Final
+from pathlib import Path
+from typing import Annotated, Any, Final
 
 import typer
+from typer.core import TyperCommand
 
+from threadbus.replay.bounds import Bound, parse_bound
+from threadbus.replay.completion import Offer, complete_agents, complete_tasks, complete_threads
+from threadbus.replay.errors import FilterValueError, PriceFileError
+from threadbus.replay.grep import MAX_TEXT_CHARS
 from threadbus.replay.lookup import find_task
-from threadbus.replay.selection import Selection
+from threadbus.replay.paint import MIN_WIDTH
+from threadbus.replay.prices import Prices, load_prices
+from threadbus.replay.selection import MAX_KINDS, Selection
 from threadbus.replay.show import Format, Request, show
 from threadbus.replay.terminal import (
     CredsOption,
@@ -22,10 +32,12 @@ from threadbus.replay.terminal import (
     NkeyOption,
     Place,
     Progress,
+    RedactOption,
     TimeoutOption,
     UrlOption,
     make_app,
     open_source,
+    redact_key,
     run,
     stop,
 )
@@ -33,13 +45,40 @@ from threadbus.replay.terminal import (
 VERBS: Final[dict[str, str]] = {
     "at": "threadbus.replay.verbs.at",
     "diff": "threadbus.replay.verbs.diff",
+    "export": "threadbus.replay.exporting",
     "fork": "threadbus.replay.verbs.fork",
     "import": "threadbus.replay.verbs.importing",
     "verify": "threadbus.replay.verbs.verify",
 }
 """Verb → the module whose ``app`` runs it; imported when it is typed."""
 
+MAX_WIDTH: Final = 1_000
+
+_COMPLETE: Final = "_BUSREPLAY_COMPLETE"
+
 app = make_app()
+
+
+class _Command(TyperCommand):
+    """The showing of a run, whose help tells of the verbs, too."""
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Verbs, instead of TASK (`busreplay VERB --help`)"):
+            formatter.write_dl([(verb, _about(verb)) for verb in sorted(VERBS)])
+
+
+def _about(verb: str) -> str:
+    """Return the first sentence of a verb's help."""
+    verb_app: typer.Typer = import_module(VERBS[verb]).app
+    callbacks = [command.callback for command in verb_app.registered_commands]
+    text = verb_app.info.help if isinstance(verb_app.info.help, str) else ""
+    text = text or (inspect.getdoc(callbacks[0]) or "" if callbacks else "")
+    return " ".join(text.split("\n\n")[0].split())
+
+
+def _complete_first(ctx: typer.Context, incomplete: str) -> Offer:
+    verbs = [(verb, _about(verb)) for verb in sorted(VERBS) if verb.startswith(incomplete)]
+    return [*verbs, *complete_tasks(ctx, incomplete)]
 
 
 def _print_version(wanted: bool) -> None:
@@ -48,7 +87,7 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.command()
+@app.command(cls=_Command)
 def replay(
     task: Annotated[
         str,
@@ -56,22 +95,64 @@ def replay(
             metavar="TASK",
             help="Super-task id, or as much of its start as is unique. "
             "May be left out where --file holds one super-task.",
+            autocompletion=_complete_first,
         ),
     ] = "",
     output: Annotated[
         Format,
         typer.Option(
             "--format",
-            help="tree: for a person. jsonl: the log verbatim, which --file reads. "
-            "json: one document of the whole story. html: a page to look around in. "
-            "markdown: a report. mermaid: a sequence diagram. dot: what caused what. "
+            help="tree: for a person. timeline: the same as lanes. jsonl: the log verbatim, "
+            "which --file reads. json: one document of the whole story. "
+            "html: a page to look around in. markdown: a report. mermaid: a sequence diagram. "
+            "dot: what caused what. "
             "chrome-trace: lanes of time, for Perfetto.",
         ),
     ] = Format.TREE,
-    thread: Annotated[str, typer.Option(help="Show this thread only, by its id.")] = "",
-    agent: Annotated[
-        str, typer.Option(help="Show only what this agent did and what was said to it.")
+    thread: Annotated[
+        str,
+        typer.Option(help="Show this thread only, by its id.", autocompletion=complete_threads),
     ] = "",
+    agent: Annotated[
+        str,
+        typer.Option(
+            help="Show only what this agent did and what was said to it.",
+            autocompletion=complete_agents,
+        ),
+    ] = "",
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Show only events of this type or family: message, assignment.made. "
+            "May be given more than once."
+        ),
+    ] = None,
+    start: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            help="Show from here on: a sequence (120), the time since the opening (+1.5s), "
+            "or ISO 8601 in UTC.",
+        ),
+    ] = "",
+    end: Annotated[str, typer.Option("--to", help="Show up to here, written alike.")] = "",
+    grep: Annotated[
+        str, typer.Option(help="Show only events that say this text, capitals aside.")
+    ] = "",
+    full: Annotated[
+        bool, typer.Option("--full", help="Show texts in full, not only their beginning.")
+    ] = False,
+    prices: Annotated[
+        Path | None,
+        typer.Option(
+            help="File (TOML or JSON) with what models cost [env BUS_PRICES].",
+        ),
+    ] = None,
+    redact: RedactOption = None,
+    no_color: Annotated[bool, typer.Option("--no-color", help="Use no colours.")] = False,
+    width: Annotated[
+        int | None, typer.Option(help="Columns to use; those of the terminal otherwise.")
+    ] = None,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Go on live until the task closes.")
     ] = False,
@@ -119,7 +200,10 @@ def replay(
 
         run(show_at(place, task, at, as_json=output is Format.JSON))
         return
-    selection = Selection(thread, agent)
+    if width is not None and not MIN_WIDTH <= width <= MAX_WIDTH:
+        stop(f"--width {width}: from {MIN_WIDTH} to {MAX_WIDTH} columns", ExitCode.USAGE)
+    selection = _selection(thread, agent, kind or [], start, end, grep)
+    table = _prices(prices)
 
     async def shown() -> None:
         async with open_source(place) as source:
@@ -129,6 +213,12 @@ def replay(
                 selection=selection,
                 follow=follow,
                 limit=limit,
+                full=full,
+                prices=table,
+                redact=redact,
+                redact_key=redact_key(),
+                width=width,
+                has_color=not no_color,
             )
             with Progress(shown=not follow) as progress:
                 await show(source, request, sys.stdout, sys.stdout.buffer, progress)
@@ -136,11 +226,69 @@ def replay(
     run(shown())
 
 
+def _selection(
+    thread: str, agent: str, kinds: list[str], start: str, end: str, grep: str
+) -> Selection:
+    if len(kinds) > MAX_KINDS:
+        stop(f"--kind was given {len(kinds):,} times; {MAX_KINDS} at most", ExitCode.USAGE)
+    if len(grep) > MAX_TEXT_CHARS:
+        stop(f"--grep: {len(grep):,} characters; {MAX_TEXT_CHARS:,} at most", ExitCode.USAGE)
+    first, last = _bound(start, "--from"), _bound(end, "--to")
+    if first is not None and last is not None and first.is_after(last):
+        stop(f"--from {start} is later than --to {end}", ExitCode.USAGE)
+    return Selection(thread, agent, tuple(kinds), first, last, grep)
+
+
+def _bound(text: str, option: str) -> Bound | None:
+    if not text:
+        return None
+    try:
+        return parse_bound(text, option)
+    except FilterValueError as error:
+        stop(str(error), ExitCode.USAGE)
+
+
+def _prices(path: Path | None) -> Prices | None:
+    named = os.environ.get("BUS_PRICES", "")
+    if path is None and not named:
+        return None
+    try:
+        return load_prices(path or Path(named))
+    except PriceFileError as error:
+        stop(str(error), ExitCode.USAGE)
+
+
 def main() -> None:
     """Run the command; the console script ``busreplay``."""
     words = sys.argv[1:]
-    if words and words[0] in VERBS:
+    if _COMPLETE in os.environ:
+        _complete()
+    elif words and words[0] in VERBS:
         verb: typer.Typer = import_module(VERBS[words[0]]).app
         verb(args=words[1:], prog_name=f"busreplay {words[0]}")
     else:
         app(prog_name="busreplay")
+
+
+def _complete() -> None:
+    """Complete for the shell, which says by variables what was typed; a verb has words of its own.
+
+    The shells differ in which variables, and typer reads them; the verb itself is taken out.
+    """
+    for name in ("COMP_WORDS", "_TYPER_COMPLETE_ARGS"):
+        typed = os.environ.get(name, "")
+        command, _, rest = typed.lstrip().partition(" ")
+        verb, gap, others = rest.lstrip().partition(" ")
+        if "\n" in typed:
+            # bash gives a word a line.
+            command, _, rest = typed.partition("\n")
+            verb, gap, others = rest.partition("\n")
+        if verb not in VERBS or not gap:
+            continue
+        os.environ[name] = f"{command}{gap}{others}"
+        if name == "COMP_WORDS":
+            os.environ["COMP_CWORD"] = str(int(os.environ.get("COMP_CWORD", "1")) - 1)
+        verb_app: typer.Typer = import_module(VERBS[verb]).app
+        verb_app(prog_name="busreplay", complete_var=_COMPLETE)
+        return
+    app(prog_name="busreplay", complete_var=_COMPLETE)

@@ -6,7 +6,7 @@ from typing import Final
 
 from threadbus.replay.paint import Painter, Span
 from threadbus.replay.story import AgentTotals, Timeline, TurnOutcome
-from threadbus.replay.text import duration, first_line, plural
+from threadbus.replay.text import duration, first_line, money, plural
 from threadbus.replay.words import tokens
 
 MAX_LISTED: Final = 20
@@ -68,6 +68,9 @@ def _log_notes(timeline: Timeline) -> list[tuple[str, str]]:
     ]
     hidden = totals.unreadable - len(notes)
     notes = _listed(notes, hidden)
+    if timeline.unpriced:
+        counts = [f"{name or '(no name)'} ({count:,})" for name, count in timeline.unpriced.items()]
+        notes.append((f"no price for {', '.join(counts[:MAX_LISTED])}: not in the cost", "warn"))
     if timeline.unknown_types:
         counts = [f"{name} ({count:,})" for name, count in timeline.unknown_types.items()]
         shown = ", ".join(counts[:MAX_LISTED])
@@ -93,6 +96,7 @@ _COLUMNS: Final = (
     "worked",
     "model calls",
     "tokens",
+    "cost",
     "tool calls",
     "failures",
 )
@@ -102,12 +106,15 @@ def _write_agents(painter: Painter, timeline: Timeline) -> None:
     agents = timeline.working_agents()
     if not agents:
         return
-    rows = [_COLUMNS, *[_agent_row(agent) for agent in agents[:MAX_LISTED]]]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
+    rows = [_COLUMNS, *[_agent_row(agent, timeline.currency) for agent in agents[:MAX_LISTED]]]
+    if not timeline.currency:
+        cost = _COLUMNS.index("cost")
+        rows = [row[:cost] + row[cost + 1 :] for row in rows]
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     painter.line()
     if painter.width is not None and sum(widths) + 2 * len(widths) > painter.width:
         for row in rows[1:]:
-            named = zip(_COLUMNS[1:], row[1:], strict=True)
+            named = zip(rows[0][1:], row[1:], strict=True)
             shown = "; ".join([f"{name} {cell}" for name, cell in named if cell != "-"])
             _text(painter, f"{row[0]}: {shown}", "plain")
     else:
@@ -119,7 +126,7 @@ def _write_agents(painter: Painter, timeline: Timeline) -> None:
         painter.line([Span(f"{_INDENT}and {len(agents) - MAX_LISTED:,} more", "dim")])
 
 
-def _agent_row(agent: AgentTotals) -> tuple[str, ...]:
+def _agent_row(agent: AgentTotals, currency: str) -> tuple[str, ...]:
     return (
         agent.agent,
         f"{agent.turns:,}",
@@ -127,6 +134,7 @@ def _agent_row(agent: AgentTotals) -> tuple[str, ...]:
         duration(agent.worked_ns),
         f"{agent.model_calls:,}" if agent.model_calls else "-",
         tokens(agent.input_tokens, agent.output_tokens) if agent.model_calls else "-",
+        money(agent.cost, currency) if agent.cost else "-",
         f"{agent.tool_calls:,}" if agent.tool_calls else "-",
         f"{agent.failures:,}" if agent.failures else "-",
     )

@@ -6,6 +6,8 @@
         │   ├── UnknownTaskError        no super-task has it
         │   └── AmbiguousTaskError      several have this prefix
         ├── UnknownFilterError          a filter names nothing that is in the run
+        ├── FilterValueError            a filter's value is not right by itself
+        ├── NoLogError                  a server that holds no runs at all
         ├── PriceFileError              a table of prices cannot be used
         ├── ExportTargetError           an export cannot be written there
         ├── FindingSettingError         a setting of the detectors cannot be used
@@ -99,6 +101,33 @@ class FindingSettingError(ReplayError, ValueError):
         )
 
 
+class FilterValueError(ReplayError):
+    """The value of a filter is not right, whatever the run."""
+
+    def __init__(self, option: str, value: str, expected: str) -> None:
+        super().__init__(option, value, expected)
+        self.option = option
+        self.value = value
+        self.expected = expected
+
+    def __str__(self) -> str:
+        return f"{self.option} {shorten(self.value)!r} is not {self.expected}"
+
+
+class NoLogError(ReplayError):
+    """The server has no log of threadbus: nothing ever ran there."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.url = url
+
+    def __str__(self) -> str:
+        return (
+            f"the server at {shorten(self.url, 200)} has no log of threadbus (no stream BUS); "
+            "`bus ask` or an agent makes it, or --url and BUS_URL name another server"
+        )
+
+
 class PointError(ReplayError):
     """A run has no such entry."""
 
@@ -149,7 +178,7 @@ class PriceFileError(ReplayError):
     def __str__(self) -> str:
         return (
             f"cannot use the prices in {shorten(self.path, 200)!r}: {self.reason}; it should be "
-            "TOML or JSON such as: [models.\"NAME\"] input = 0.15, output = 0.60"
+            'TOML or JSON such as: [models."NAME"] input = 0.15, output = 0.60'
         )
 
 

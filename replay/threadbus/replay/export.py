@@ -8,6 +8,14 @@ not say and what is needed to put the log together again: where it was, when it 
 which subject (which alone has the class of an unknown type). An entry that could not be read keeps
 its reason and its bytes (base64). What ``busreplay --format jsonl`` writes is such a file, and
 writing out what was read from one gives the same bytes.
+
+``busreplay export`` puts a line before and one after these, which a reader may pass over:
+
+    {"export":{"format":"threadbus.export/1","tasks":["…"],"redacted":"texts"}}
+    {"export_end":{"entries":2}}
+
+The first says what the file holds and whether it was redacted; by the last a reader knows that
+nothing is missing at the end.
 """
 
 from __future__ import annotations
@@ -16,7 +24,7 @@ import asyncio
 import gzip
 import io
 import zlib
-from collections.abc import AsyncIterator, Generator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Final, TypeAlias
@@ -37,11 +45,16 @@ from threadbus.schemas import (
     export_line,
 )
 
+EXPORT_FORMAT: Final = "threadbus.export/1"
+"""What the first line says; the number rises when a reader has to know of a change."""
+
 MAX_LINE_BYTES: Final = 16 * 1024 * 1024
 """Bytes of one line; a longer one is reported as unreadable and passed over."""
 
 _BATCH_BYTES: Final = 256 * 1024
 _GZIP_MAGIC: Final = b"\x1f\x8b"
+_MAX_LEVEL_CHARS: Final = 20
+_MAX_FORMAT_CHARS: Final = 60
 _BOM: Final = b"\xef\xbb\xbf"
 
 
@@ -52,6 +65,24 @@ class _Line(msgspec.Struct):
     event: msgspec.Raw = msgspec.Raw()
     rejected: str | None = None
     body: bytes = b""
+
+
+class ExportHead(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the first line of an exported file says of it."""
+
+    format: str = EXPORT_FORMAT
+    tasks: tuple[str, ...] = ()
+    redacted: str = ""
+    """``secrets``, ``texts`` or ``names``; empty where nothing was replaced."""
+
+
+class _End(msgspec.Struct):
+    entries: int
+
+
+class _Mark(msgspec.Struct):
+    export: ExportHead | None = None
+    export_end: _End | None = None
 
 
 class _PeekedEvent(msgspec.Struct):
@@ -65,6 +96,21 @@ class _PeekedLine(msgspec.Struct):
 
 _LINE: Final = msgspec.json.Decoder(_Line)
 _PEEK: Final = msgspec.json.Decoder(_PeekedLine)
+_MARK: Final = msgspec.json.Decoder(_Mark)
+_MARK_START: Final = b'{"export'
+
+
+def head_line(tasks: Sequence[str], redacted: str = "") -> bytes:
+    """Return the first line of an exported file, with its line end."""
+    head = ExportHead(tasks=tuple(tasks), redacted=redacted)
+    # The name of the format stands there although it is the default.
+    fields = {"format": head.format, **msgspec.to_builtins(head)}
+    return msgspec.json.encode({"export": fields}) + b"\n"
+
+
+def end_line(entries: int) -> bytes:
+    """Return the last line of an exported file, with its line end."""
+    return b'{"export_end":{"entries":%d}}\n' % entries
 
 
 def parse_line(line: bytes, number: int = 0) -> LogItem:
@@ -108,6 +154,8 @@ class FileSource:
 
     def __init__(self, path: Path | str) -> None:
         self._path = Path(path)
+        self.redacted = ""
+        """How far the file was redacted, as it says itself; known once it has been read."""
 
     @property
     def name(self) -> str:
@@ -129,14 +177,25 @@ class FileSource:
         Cancellation: safe.
         """
         prefix = f"bus.{task}."
+        marks = _Marks()
+        item: LogItem | None
         async with closing(self._lines()) as lines:
             async for number, line in lines:
-                item = parse_line(line, number)
+                if line.startswith(_MARK_START):
+                    item = marks.take(line, number)
+                    self.redacted = self.redacted or marks.redacted
+                    if item is None:
+                        continue
+                else:
+                    marks.entries += 1
+                    item = parse_line(line, number)
                 if isinstance(item, Recorded):
                     if item.event.task == task and item.seq > after:
                         yield item
                 elif item.subject.startswith(prefix) or not item.subject.startswith("bus."):
                     yield item
+        if (report := marks.missing_end()) is not None:
+            yield report
 
     async def follow(self, task: TaskId, after: int = 0) -> AsyncIterator[LogItem]:
         """Read a super-task; a file has nothing more to come.
@@ -200,6 +259,42 @@ class FileSource:
             # After a cancellation a thread may still be inside; the file is closed when it is done.
             with suppress(ValueError):
                 lines.close()
+
+
+class _Marks:
+    """What the first and the last line say, held against what stands between them."""
+
+    def __init__(self) -> None:
+        self.redacted = ""
+        self.entries = 0
+        """Lines since the first one."""
+        self._is_open = False
+
+    def take(self, line: bytes, number: int) -> Rejected | None:
+        """Take such a line; what is wrong with it is reported."""
+        try:
+            mark = _MARK.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            return Rejected(0, "", f"line {number}: not a line of an exported file: {error}")
+        if mark.export is not None:
+            self.redacted = self.redacted or mark.export.redacted[:_MAX_LEVEL_CHARS]
+            self.entries, self._is_open = 0, True
+            if mark.export.format != EXPORT_FORMAT:
+                newer = mark.export.format[:_MAX_FORMAT_CHARS]
+                return Rejected(0, "", f"line {number}: written as {newer!r}, which is not known")
+        if mark.export_end is not None:
+            self._is_open = False
+            told = mark.export_end.entries
+            if told != self.entries:
+                return Rejected(0, "", f"line {number}: {told:,} entries were exported, and "
+                                f"{self.entries:,} are here")  # fmt: skip
+        return None
+
+    def missing_end(self) -> Rejected | None:
+        """Return a report where a first line has no last one."""
+        if not self._is_open:
+            return None
+        return Rejected(0, "", f"the file breaks off after {self.entries:,} entries: no last line")
 
 
 def _task_line(event: Event, before: TaskLine | None) -> TaskLine:

@@ -25,6 +25,7 @@ _ASCII_SIGNS: Final = str.maketrans(
         "├": "|",
         "└": "`",
         "│": "|",
+        "┆": ":",
         "─": "-",
         "←": "<-",
         "→": "->",
@@ -121,19 +122,31 @@ class Painter:
         self._stream.flush()
 
 
-def painter_for(stream: TextIO, environ: Mapping[str, str] | None = None) -> Painter:
+def painter_for(
+    stream: TextIO,
+    environ: Mapping[str, str] | None = None,
+    *,
+    width: int | None = None,
+    has_color: bool = True,
+) -> Painter:
     """Return a painter that suits *stream*.
 
     Colours only for a terminal, and not where ``NO_COLOR`` is set; the terminal's width; ASCII
     where the locale is ``C`` or ``POSIX``, or the encoding cannot hold more.
+
+    Args:
+        stream: where the lines go.
+        environ: the environment; that of the process when absent.
+        width: columns, which count for a pipe, too.
+        has_color: false for no colours in any case.
     """
     environ = os.environ if environ is None else environ
     console = Console(file=stream)
-    has_color = console.color_system is not None and not environ.get("NO_COLOR")
+    can_color = console.color_system is not None and not environ.get("NO_COLOR")
     return Painter(
         stream,
-        width=console.width if stream.isatty() else None,
-        has_color=has_color,
+        width=width or (console.width if stream.isatty() else None),
+        has_color=has_color and can_color,
         is_ascii=_wants_ascii(stream, environ),
     )
 

@@ -6,23 +6,26 @@ from itertools import groupby
 from typing import Final
 
 from threadbus.replay.kept import Fork
-from threadbus.replay.layout import Row, write_row
+from threadbus.replay.layout import GUTTER, Row, write_row
 from threadbus.replay.paint import Painter, Span, agent_style
 from threadbus.replay.story import (
     AnyStep,
     Entry,
+    FailureStep,
     ModelStep,
     ThreadStory,
     Timeline,
     Turn,
     TurnOutcome,
 )
-from threadbus.replay.text import duration, first_line, moment, offset, plural
-from threadbus.replay.words import names, thread_name, tokens, words_of
+from threadbus.replay.text import duration, first_line, moment, money, offset, plural
+from threadbus.replay.words import MAX_LINE_CHARS, names, thread_name, tokens, words_of
 from threadbus.schemas import MAIN_THREAD, AgentName, TaskId, ThreadId
 
 MAX_DEPTH: Final = 5
 """Levels of threads in threads that are drawn inside one another; deeper ones stand beside."""
+
+_MIN_BODY_CELLS: Final = 20
 
 _STATUS_STYLES: Final = {
     "completed": "good",
@@ -43,6 +46,7 @@ class TreeRenderer:
             absent.
         shows_asked: whether a turn repeats what its agent was asked, for a tree that leaves out
             who asked.
+        full: whether texts are written in full, on lines of their own where one does not do.
     """
 
     def __init__(
@@ -52,9 +56,11 @@ class TreeRenderer:
         now: int | None = None,
         *,
         shows_asked: bool = False,
+        full: bool = False,
     ) -> None:
         self._painter = painter
         self._shows_asked = shows_asked
+        self._full = full
         self._timeline = timeline
         self._now = max(now or 0, timeline.last_at)
         self._start = timeline.opened_at or timeline.first_at
@@ -70,8 +76,12 @@ class TreeRenderer:
         who = f"opened by {timeline.opened_by}, " if timeline.opened_by else "first seen "
         painter.line([Span(f"{who}{moment(self._start)}", "dim")])
 
-    def overview(self) -> None:
-        """Write how the whole run went, in one paragraph."""
+    def overview(self, note: str = "") -> None:
+        """Write how the whole run went, in one paragraph.
+
+        Args:
+            note: what of it is shown, where that is not all.
+        """
         timeline, totals = self._timeline, self._timeline.totals
         state = timeline.status.replace("_", " ")
         if timeline.closed_at is not None:
@@ -87,6 +97,8 @@ class TreeRenderer:
         if totals.model_calls:
             facts.append(Span(plural(totals.model_calls, "model call")))
             facts.append(Span(f"tokens {tokens(totals.input_tokens, totals.output_tokens)}"))
+            if timeline.currency:
+                facts.append(Span(f"cost {money(totals.cost, timeline.currency)}"))
         if totals.tool_calls:
             facts.append(Span(plural(totals.tool_calls, "tool call")))
         facts.append(Span(plural(totals.events, "event")))
@@ -102,6 +114,16 @@ class TreeRenderer:
             self._note(_fork_note(timeline.fork, timeline.task))
         if not timeline.is_complete:
             self._note(f"only the first {plural(totals.events, 'event')} were read (--limit)")
+        if timeline.redacted:
+            self._note(f"redacted ({timeline.redacted}): this is not all that was said")
+        if timeline.left_out:
+            self._note(
+                f"a very long run: {timeline.left_out:,} turns and steps of its middle are counted "
+                "and not shown; the first, the newest, failed and open ones are (--format jsonl "
+                "has all of it)"
+            )
+        if note:
+            self._note(self._painter.clean(note))
 
     def tree(self) -> None:
         """Write the threads with their turns."""
@@ -118,8 +140,13 @@ class TreeRenderer:
         entries = [entry for entry in story.entries if self._is_shown(entry)]
         below = children.get(thread, [])
         last = len(entries) + len(below) - 1
+        gap = self._gap(story, entries)
         for index, entry in enumerate(entries):
+            if index == gap:
+                self._left_out(prefix + "┆  ", story.left_out_turns, story.left_out_steps)
             self._entry(entry, prefix, is_last=index == last)
+        if gap == len(entries):
+            self._left_out(prefix + "┆  ", story.left_out_turns, story.left_out_steps)
         for index, child in enumerate(below, len(entries)):
             corner, bar = _branches(is_last=index == last)
             nested = self._timeline.threads[child]
@@ -132,22 +159,66 @@ class TreeRenderer:
         corner, bar = _branches(is_last=is_last)
         first, rest = prefix + corner, prefix + bar
         if not isinstance(entry, Turn):
-            row = self._step_row(entry, entry.agent)
-            write_row(self._painter, self._time(entry.at), first, rest, row)
+            self._step(entry, first, rest, entry.agent)
             return
         hanging = rest + ("│ " if entry.steps else "  ")
         write_row(self._painter, self._time(entry.asked_at), first, hanging, self._turn_row(entry))
+        written = 0
+        gap = entry.left_out_at if entry.left_out_steps else None
+        if gap == 0:
+            self._left_out(rest + "┆  ", 0, entry.left_out_steps)
         groups = [list(group) for _, group in groupby(entry.steps, lambda step: step.thread)]
         for number, group in enumerate(groups, 1):
-            if group[0].thread == entry.thread:
-                rows = [self._step_row(step) for step in group]
-            else:
-                rows = [self._elsewhere_row(group)]
-            for step, row in zip(group, rows, strict=False):
-                is_last = number == len(groups) and row is rows[-1]
+            is_here = group[0].thread == entry.thread
+            for step in group if is_here else group[:1]:
+                is_last = number == len(groups) and (step is group[-1] or not is_here)
                 corner, bar = _branches(is_last=is_last)
-                at = step.at - (step.duration_ns if isinstance(step, ModelStep) else 0)
-                write_row(self._painter, self._time(at), rest + corner, rest + bar, row)
+                if is_here:
+                    self._step(step, rest + corner, rest + bar)
+                else:
+                    row = self._elsewhere_row(group)
+                    write_row(self._painter, self._step_time(step), rest + corner, rest + bar, row)
+                written += 1 if is_here else len(group)
+                if written == gap:
+                    self._left_out(rest + "┆  ", 0, entry.left_out_steps)
+
+    def _step(self, step: AnyStep, first: str, rest: str, who: AgentName | None = None) -> None:
+        row = self._step_row(step, who)
+        body = self._body(step)
+        if body:
+            row = row._replace(text="")
+        write_row(self._painter, self._step_time(step), first, rest, row)
+        indent = f"{'':{GUTTER}}{rest}  "
+        width = self._painter.width
+        for line in body:
+            room = 0 if width is None else max(width - len(indent), _MIN_BODY_CELLS)
+            for piece in self._painter.wrap(self._painter.clean(line), room):
+                self._painter.line([Span(indent, "dim"), Span(piece)])
+
+    def _body(self, step: AnyStep) -> list[str]:
+        """Return the lines of a text that has more than the row can show."""
+        if not self._full or isinstance(step, FailureStep):
+            return []
+        text = step.text.strip()
+        if not isinstance(step, ModelStep) and "\n" not in text and len(text) <= MAX_LINE_CHARS:
+            return []
+        lines = text.splitlines()
+        if step.chars > len(step.text):
+            lines.append(f"… {step.chars - len(step.text):,} more characters (--format jsonl)")
+        return lines
+
+    def _gap(self, story: ThreadStory, shown: list[Entry]) -> int | None:
+        """Return before which of the shown entries something was left out."""
+        if not story.left_out_turns and not story.left_out_steps:
+            return None
+        before = sum([self._is_shown(entry) for entry in story.entries[: story.left_out_at]])
+        return min(before, len(shown))
+
+    def _left_out(self, prefix: str, turns: int, steps: int) -> None:
+        counts = [plural(turns, "turn")] if turns else []
+        counts += [plural(steps, "step")] if steps else []
+        text = f"{' and '.join(counts)} left out here"
+        self._painter.line([Span(f"{'':{GUTTER}}{prefix}", "dim"), Span(text, "warn")])
 
     def _is_shown(self, entry: Entry) -> bool:
         # A person who is told something has no turn to speak of until they answer.
@@ -190,6 +261,10 @@ class TreeRenderer:
             facts.append(Span(f"worked {duration(turn.worked_ns)}"))
         elif turn.outcome is TurnOutcome.REPLIED and turn.replied_at and turn.asked_at:
             facts.append(Span(f"answered after {duration(turn.replied_at - turn.asked_at)}"))
+        if sum([isinstance(step, ModelStep) for step in turn.steps]) > 1:
+            facts.append(Span(tokens(turn.input_tokens, turn.output_tokens)))
+            if turn.cost:
+                facts.append(Span(money(turn.cost, self._timeline.currency)))
         if turn.attempt > 1:
             facts.append(Span(f"attempt {turn.attempt:,}", "warn"))
         facts.append(self._outcome(turn))
@@ -233,6 +308,9 @@ class TreeRenderer:
         thread = steps[0].thread
         where = self._painter.clean(first_line(thread_name(self._timeline, thread), 60))
         return Row([Span(f"{plural(len(steps), 'step')} in thread ", "dim"), Span(where, "bold")])
+
+    def _step_time(self, step: AnyStep) -> str:
+        return self._time(step.at - (step.duration_ns if isinstance(step, ModelStep) else 0))
 
     def _time(self, at: int) -> str:
         return offset(at - self._start) if at else ""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from enum import StrEnum
 from typing import BinaryIO, Final, TextIO
@@ -12,31 +11,24 @@ from typing import BinaryIO, Final, TextIO
 import msgspec
 
 from threadbus.replay.closing import write_closing
+from threadbus.replay.condense import MAX_KEPT
+from threadbus.replay.export import end_line, head_line
 from threadbus.replay.feed import FeedRenderer
-from threadbus.replay.lookup import unknown_task
-from threadbus.replay.paint import painter_for
+from threadbus.replay.lanes import write_lanes
+from threadbus.replay.paint import Painter, painter_for
+from threadbus.replay.prices import Prices
+from threadbus.replay.reading import Progress, Read, Reading
+from threadbus.replay.redact import Redaction, Redactor
 from threadbus.replay.render import TreeRenderer
-from threadbus.replay.selection import Selection
-from threadbus.replay.source import LogItem, Source, closing
+from threadbus.replay.selection import Selection, Sieve
+from threadbus.replay.source import Source
 from threadbus.replay.story import Timeline
 from threadbus.replay.timeline import TimelineFold
 from threadbus.schemas import Recorded, TaskId, TaskOpened, export_line
 
-QUIET_S: Final = 0.3
-"""Seconds without an entry, after the close, that end following when no turn runs any more."""
-
-GRACE_S: Final = 1.0
-"""The same while a turn runs: its end may still be told."""
-
-LONGEST_REST_S: Final = 10.0
-"""Seconds after the close that following goes on at most."""
-
-_MAX_HELD: Final = 1_000
-
 _FLUSH_BYTES: Final = 1 << 16
-
-Progress = Callable[[int], None]
-"""Called now and then with the number of entries read so far."""
+_LINES_KEPT: Final = 1_000
+"""Turns and steps that are held while lines are written, for which only names are looked up."""
 
 
 class Format(StrEnum):
@@ -44,6 +36,8 @@ class Format(StrEnum):
 
     TREE = "tree"
     """For a person."""
+    TIMELINE = "timeline"
+    """For a person: a lane for each agent, time from left to right."""
     JSONL = "jsonl"
     """The log itself, verbatim; what ``--file`` reads."""
     JSON = "json"
@@ -61,7 +55,7 @@ class Format(StrEnum):
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """What to show."""
+    """What to show, and how."""
 
     task: TaskId
     format: Format = Format.TREE
@@ -69,85 +63,19 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     follow: bool = False
     limit: int | None = None
     """Entries to read at most."""
+    full: bool = False
+    """Whether texts are shown in full, not only their beginning."""
+    prices: Prices | None = None
+    redact: Redaction | None = None
+    redact_key: bytes = b""
+    width: int | None = None
+    """Columns; those of the terminal where absent."""
+    has_color: bool = True
+    """False: no colours, whatever the terminal can do."""
 
-
-class _Reading:
-    """Feeds a fold from a source, with the bounds that a request sets."""
-
-    def __init__(self, source: Source, request: Request) -> None:
-        self.fold = TimelineFold()
-        self._source = source
-        self._request = request
-
-    async def items(self, progress: Progress) -> AsyncGenerator[LogItem]:
-        """Read entry by entry, to the end, the close of the task that is followed, or the limit.
-
-        Whoever iterates gives each entry to the fold before the next is asked for.
-        """
-        request = self._request
-        if request.follow:
-            await self._check_exists()
-            entries = _until_over(self._source.follow(request.task), self.fold)
-        else:
-            entries = _from_first_event(self._source.read(request.task))
-        count = 0
-        async with closing(entries):
-            async for item in entries:
-                if request.limit is not None and count >= request.limit:
-                    self.fold.timeline.is_complete = False
-                    return
-                count += 1
-                if count % 1000 == 0:
-                    progress(count)
-                yield item
-                if request.follow and count == request.limit:
-                    # Whether there would be more, only waiting could tell.
-                    return
-        if not count:
-            raise await unknown_task(self._source, request.task)
-
-    async def _check_exists(self) -> None:
-        """Following a task that does not exist would wait for ever."""
-        async with closing(_from_first_event(self._source.read(self._request.task))) as items:
-            async for _ in items:
-                return
-        raise await unknown_task(self._source, self._request.task)
-
-
-async def _from_first_event(entries: AsyncIterator[LogItem]) -> AsyncGenerator[LogItem]:
-    """Pass entries on if there is an event among them: reports alone are no run."""
-    held: list[LogItem] | None = []
-    async with closing(entries):
-        async for item in entries:
-            if held is not None:
-                held.append(item)
-                if not isinstance(item, Recorded) and len(held) < _MAX_HELD:
-                    continue
-                for one in held:
-                    yield one
-                held = None
-            else:
-                yield item
-
-
-async def _until_over(
-    entries: AsyncIterator[LogItem], fold: TimelineFold
-) -> AsyncGenerator[LogItem]:
-    """Pass entries on until the task is closed and nothing more comes of its turns."""
-    clock = asyncio.get_running_loop().time
-    last: float | None = None
-    async with closing(entries):
-        while True:
-            deadline = None
-            if fold.timeline.closed_at is not None:
-                last = last or clock() + LONGEST_REST_S
-                deadline = min(last, clock() + (GRACE_S if fold.running else QUIET_S))
-            try:
-                async with asyncio.timeout_at(deadline):
-                    item = await anext(entries)
-            except (TimeoutError, StopAsyncIteration):
-                return
-            yield item
+    def painter(self, out: TextIO) -> Painter:
+        """Return what writes on *out* as it is asked for."""
+        return painter_for(out, width=self.width, has_color=self.has_color)
 
 
 async def show(
@@ -158,113 +86,135 @@ async def show(
     Args:
         source: where it is.
         request: what of it, and how.
-        out: takes text: the tree and the feed.
-        raw: takes bytes, UTF-8 whatever the locale: every form but the tree.
+        out: takes text: the tree, the timeline and the feed.
+        raw: takes bytes, UTF-8 whatever the locale: every other form.
         progress: is told how far reading is.
 
     Raises:
         UnknownTaskError: the source has nothing of this task.
-        UnknownFilterError: the run has no such thread or agent.
+        UnknownFilterError: the run has no such thread, agent or kind.
 
     Cancellation: safe; what was written stays.
     """
-    reading = _Reading(source, request)
+    is_lines = request.format is Format.JSONL
+    selection = request.selection
+    reading = Reading(
+        source,
+        request.task,
+        TimelineFold(
+            prices=request.prices, most=_LINES_KEPT if is_lines else MAX_KEPT, full=request.full
+        ),
+        Sieve(selection),
+        None if request.redact is None else Redactor(request.redact, request.redact_key),
+        follow=request.follow,
+        limit=request.limit,
+        needs_story=not is_lines or bool(selection.thread or selection.agent),
+    )
     async with aclosing(reading.items(progress)) as items:
         match request.format:
             case Format.JSONL:
-                await _show_lines(items, reading.fold, request, raw)
+                await _show_lines(items, reading, request, raw)
+            case Format.TREE | Format.TIMELINE if request.follow:
+                await _show_feed(items, reading, request, out)
+            case Format.TREE | Format.TIMELINE:
+                await _show_picture(items, reading, request, out)
             case Format.JSON:
-                async for item in items:
-                    reading.fold.apply(item)
-                chosen = request.selection.of(reading.fold.timeline)
-                raw.write(msgspec.json.format(msgspec.json.encode(chosen), indent=2) + b"\n")
+                async for _ in items:
+                    pass
+                document = msgspec.json.encode(reading.chosen())
+                raw.write(msgspec.json.format(document, indent=2) + b"\n")
                 raw.flush()
-            case Format.TREE if request.follow:
-                await _show_feed(items, reading.fold, request, out)
-            case Format.TREE:
-                await _show_tree(items, reading.fold, request, out)
             case _:
-                await _show_form(items, reading.fold, request, raw)
+                await _show_form(items, reading, request, raw)
 
 
 async def _show_lines(
-    items: AsyncIterator[LogItem], fold: TimelineFold, request: Request, raw: BinaryIO
+    items: AsyncIterator[Read], reading: Reading, request: Request, raw: BinaryIO
 ) -> None:
     pending = bytearray()
-    needs_fold = bool(request.follow or request.selection.thread or request.selection.agent)
-    async for item in items:
-        if needs_fold:
-            fold.apply(item)
-        if request.selection.takes(item):
+    marked = 0
+    async for item, _, is_taken in items:
+        if is_taken:
+            if reading.redacted and not marked:
+                # Whoever reads the file must know that this is not what was said.
+                pending += head_line([request.task], reading.redacted)
+            marked += bool(reading.redacted)
             pending += export_line(item)
         if request.follow or len(pending) > _FLUSH_BYTES:
             raw.write(pending)
             raw.flush()
             pending.clear()
+    if marked:
+        pending += end_line(marked)
     raw.write(pending)
     raw.flush()
-    if needs_fold:
-        request.selection.check(fold.timeline)
+    reading.sieve.check(reading.fold.timeline)
 
 
 async def _show_form(
-    items: AsyncIterator[LogItem], fold: TimelineFold, request: Request, raw: BinaryIO
+    items: AsyncIterator[Read], reading: Reading, request: Request, raw: BinaryIO
 ) -> None:
     # The other forms need none of it.
     from threadbus.replay.forms import FORMS, FormOptions
 
-    async for item in items:
-        fold.apply(item)
-    timeline = request.selection.of(fold.timeline)
+    async for _ in items:
+        pass
+    timeline = reading.chosen()
     options = FormOptions(selection=request.selection, now=_now(timeline))
     pieces = FORMS[request.format](timeline, options)
     raw.writelines(piece.encode("utf-8", "backslashreplace") for piece in pieces)
     raw.flush()
 
 
-async def _show_tree(
-    items: AsyncIterator[LogItem], fold: TimelineFold, request: Request, out: TextIO
+async def _show_picture(
+    items: AsyncIterator[Read], reading: Reading, request: Request, out: TextIO
 ) -> None:
-    painter = painter_for(out)
+    painter = request.painter(out)
     opened = False
-    async for item in items:
-        fold.apply(item)
+    async for item, _, _ in items:
         if not opened and isinstance(item, Recorded) and isinstance(item.event.data, TaskOpened):
             # A large log takes a while: whose it is can be said at once.
-            TreeRenderer(painter, fold.timeline).opening()
+            TreeRenderer(painter, reading.fold.timeline).opening()
             painter.flush()
             opened = True
-    timeline = request.selection.of(fold.timeline)
+    timeline = reading.chosen()
     now = _now(timeline)
     only_one = bool(request.selection.agent)
-    renderer = TreeRenderer(painter, timeline, now, shows_asked=only_one)
+    renderer = TreeRenderer(painter, timeline, now, shows_asked=only_one, full=request.full)
     if not opened:
         renderer.opening()
-    renderer.overview()
-    renderer.tree()
+    renderer.overview(reading.sieve.note_for_person(timeline))
+    if request.format is Format.TREE:
+        renderer.tree()
+    else:
+        write_lanes(painter, timeline, max(now, timeline.last_at))
     write_closing(painter, timeline, max(now, timeline.last_at))
     painter.flush()
 
 
 async def _show_feed(
-    items: AsyncIterator[LogItem], fold: TimelineFold, request: Request, out: TextIO
+    items: AsyncIterator[Read], reading: Reading, request: Request, out: TextIO
 ) -> None:
-    painter = painter_for(out)
+    painter = request.painter(out)
+    fold = reading.fold
     feed = FeedRenderer(painter, fold.timeline)
     opened = False
-    async for item in items:
-        entry = fold.apply(item)
+    async for item, entry, is_taken in items:
         if not opened:
             TreeRenderer(painter, fold.timeline).opening()
             painter.line()
             opened = True
-        if request.selection.takes(item):
+        if is_taken:
             feed.write(item, entry)
         painter.flush()
+    reading.sieve.check(fold.timeline)
     timeline = fold.timeline
     now = _now(timeline)
     painter.line()
-    TreeRenderer(painter, timeline, now).overview()
+    renderer = TreeRenderer(painter, timeline, now)
+    renderer.overview(reading.sieve.note_for_person(timeline))
+    if request.format is Format.TIMELINE:
+        write_lanes(painter, reading.chosen(), max(now, timeline.last_at))
     write_closing(painter, timeline, max(now, timeline.last_at))
     painter.flush()
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager
 from enum import IntEnum
 from pathlib import Path
-from typing import Annotated, Any, Final, NoReturn, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, TextIO, TypeAlias
 
 import msgspec
 import structlog
@@ -17,10 +17,14 @@ import typer
 from rich.console import Console
 from structlog.typing import EventDict, WrappedLogger
 
-from threadbus.replay.errors import TaskLookupError
+from threadbus.replay.errors import FilterValueError, NoLogError, TaskLookupError
 from threadbus.replay.export import FileSource
+from threadbus.replay.redact import Redaction, Redactor
 from threadbus.replay.source import BusSource, Source
 from threadbus.schemas import ThreadbusError
+
+if TYPE_CHECKING:
+    from threadbus.bus import Bus
 
 _PROGRESS_FROM: Final = 5_000
 
@@ -42,6 +46,16 @@ TimeoutOption: TypeAlias = Annotated[
     str | None,
     typer.Option(
         "--connect-timeout", help="Seconds for a server to answer [env BUS_CONNECT_TIMEOUT]."
+    ),
+]
+
+
+RedactOption: TypeAlias = Annotated[
+    Redaction | None,
+    typer.Option(
+        "--redact",
+        help="Replace what was said by placeholders. secrets: keys and passwords only. texts: all "
+        "texts. names: agents and threads, too.",
     ),
 ]
 
@@ -110,6 +124,7 @@ async def open_source(place: Place) -> AsyncGenerator[Source]:
 
     Raises:
         ConnectError: no usable server answers there.
+        NoLogError: it has no log of threadbus.
         InvalidSettingError: the settings are not right.
     """
     if place.file is not None:
@@ -124,8 +139,33 @@ async def open_source(place: Place) -> AsyncGenerator[Source]:
         nkey=place.nkey,
         connect_timeout=place.connect_timeout,
     )
-    async with connect(settings) as bus:
+    # Who looks at the past makes no streams.
+    async with connect(settings, ensure=False) as bus:
+        await _check_log(bus)
         yield BusSource(bus)
+
+
+async def _check_log(bus: Bus) -> None:
+    from threadbus.bus import ReadError
+
+    try:
+        storage = await bus.storage()
+    except ReadError:
+        # Some may read and not look at the streams; reading tells.
+        return
+    missing = [stream.name for stream in storage.streams if not stream.exists]
+    if "BUS" in missing:
+        raise NoLogError(bus.settings.url)
+
+
+def redactor_for(level: Redaction) -> Redactor:
+    """Return a redactor with the key that ``BUS_REDACT_KEY`` holds, if there is one."""
+    return Redactor(level, redact_key())
+
+
+def redact_key() -> bytes:
+    """Return the key that makes hashes unlike those of others."""
+    return os.environ.get("BUS_REDACT_KEY", "").encode("utf-8", "surrogateescape")
 
 
 class Progress:
@@ -157,9 +197,11 @@ def stop(message: str, code: ExitCode) -> NoReturn:
 def _exit_code(error: ThreadbusError) -> ExitCode:
     if isinstance(error, TaskLookupError):
         return ExitCode.UNKNOWN_TASK
+    if isinstance(error, FilterValueError):
+        return ExitCode.USAGE
     from threadbus.bus import ConnectError, InvalidSettingError
 
-    if isinstance(error, ConnectError):
+    if isinstance(error, ConnectError | NoLogError):
         return ExitCode.NO_SERVER
     return ExitCode.USAGE if isinstance(error, InvalidSettingError) else ExitCode.ERROR
 

@@ -111,6 +111,14 @@ def moment(ns: int) -> str:
     return when.strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
+def money(amount: float, currency: str) -> str:
+    """Return a cost with as many digits as say something: ``0.0123 USD``."""
+    digits = 4 if amount >= 0.01 else 6
+    if amount >= 1 or not amount:
+        digits = 2
+    return f"{amount:,.{digits}f} {first_line(currency, 12)}"
+
+
 def size(count: int) -> str:
     """Return a number of bytes for a person."""
     for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from threadbus.replay.story import AnyStep, FailureStep, ModelStep, SaidStep, Timeline, ToolStep
-from threadbus.replay.text import duration, first_line, plural, size
+from threadbus.replay.text import duration, first_line, money, plural, size
 from threadbus.schemas import EventId, ThreadId
 
 MAX_LINE_CHARS: Final = 240
@@ -37,7 +37,7 @@ def words_of(step: AnyStep, timeline: Timeline) -> Words:
     """Return the line about *step*."""
     match step:
         case ModelStep():
-            return _model(step)
+            return _model(step, timeline)
         case ToolStep():
             return _tool(step)
         case FailureStep():
@@ -70,13 +70,17 @@ def said(step: SaidStep | ToolStep | ModelStep) -> str:
     return f"{line} …" if cut_off else line
 
 
-def _model(step: ModelStep) -> Words:
+def _model(step: ModelStep, timeline: Timeline) -> Words:
     who = f"model {step.model}"
     if step.is_playbook:
         who = "playbook" if step.model == step.system else f"playbook as {step.model}"
     facts = [duration(step.duration_ns)]
     if step.input_tokens or step.output_tokens:
         facts.append(tokens(step.input_tokens, step.output_tokens))
+    if step.cost is not None:
+        facts.append(money(step.cost, timeline.currency))
+    elif timeline.currency and not step.is_playbook:
+        facts.append("no price")
     if step.attempts > 1:
         facts.append(f"{step.attempts:,} attempts")
     if step.error is not None:
