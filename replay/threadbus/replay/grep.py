@@ -12,7 +12,7 @@ from threadbus.schemas import Event, Recorded, encode_event
 MAX_TEXT_CHARS: Final = 1_000
 """Characters of a text that is looked for."""
 
-_NO_WORDS: Final = frozenset({"kind", "media_type"})
+_NO_WORDS: Final = frozenset({"kind", "media_type", "content", "sha256"})
 
 
 class _Body(msgspec.Struct):

@@ -46,7 +46,7 @@ _SECRETS: Final = re.compile(
     r"|\bgh[pousr]_[A-Za-z0-9]{20,250}|\bgithub_pat_[A-Za-z0-9_]{20,250}"
     r"|\bglpat-[A-Za-z0-9_-]{16,100}|\bxox[abeprs]-[A-Za-z0-9-]{10,250}"
     r"|\b(?:AKIA|ASIA)[0-9A-Z]{16}\b|\bAIza[0-9A-Za-z_-]{35}"
-    r"|\beyJ[A-Za-z0-9_-]{8,2000}\.[A-Za-z0-9_-]{8,4000}\.[A-Za-z0-9_-]{8,1000}"
+    r"|\beyJ[A-Za-z0-9_-]{8,600}\.[A-Za-z0-9_-]{8,4000}\.[A-Za-z0-9_-]{8,1000}"
     r"|\bS[AUOCNX][A-Z2-7]{56}\b"
     r"|(?i:\bbearer\s{1,4})[A-Za-z0-9._~+/=-]{12,4000}"
     r"|(?<=://)[^\s/:@]{1,100}:[^\s/@]{1,200}(?=@)"

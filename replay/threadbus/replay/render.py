@@ -15,11 +15,19 @@ from threadbus.replay.story import (
     ModelStep,
     ThreadStory,
     Timeline,
+    ToolStep,
     Turn,
     TurnOutcome,
 )
 from threadbus.replay.text import duration, first_line, moment, money, offset, plural
-from threadbus.replay.words import MAX_LINE_CHARS, names, thread_name, tokens, words_of
+from threadbus.replay.words import (
+    MAX_ARGUMENTS_CHARS,
+    MAX_LINE_CHARS,
+    names,
+    thread_name,
+    tokens,
+    words_of,
+)
 from threadbus.schemas import MAIN_THREAD, AgentName, TaskId, ThreadId
 
 MAX_DEPTH: Final = 5
@@ -200,6 +208,8 @@ class TreeRenderer:
         if not self._full or isinstance(step, FailureStep):
             return []
         text = step.text.strip()
+        if isinstance(step, ToolStep) and len(step.arguments) > MAX_ARGUMENTS_CHARS:
+            text = f"({step.arguments})\n{text}"
         if not isinstance(step, ModelStep) and "\n" not in text and len(text) <= MAX_LINE_CHARS:
             return []
         lines = text.splitlines()

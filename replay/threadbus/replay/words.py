@@ -13,7 +13,8 @@ MAX_LINE_CHARS: Final = 240
 """Characters of what was said that one line may show, where no terminal is narrower."""
 
 _MAX_NAMES: Final = 8
-_MAX_ARGUMENTS_CHARS: Final = 72
+MAX_ARGUMENTS_CHARS: Final = 72
+"""Characters of the arguments of a call that one line shows."""
 
 
 class Words(NamedTuple):
@@ -105,7 +106,7 @@ def _tool(step: ToolStep) -> Words:
 
 def call(step: ToolStep) -> str:
     """Return the call of a tool as one line: ``run_python(code="print(1)")``."""
-    return f"{step.tool}({first_line(step.arguments, _MAX_ARGUMENTS_CHARS)})"
+    return f"{step.tool}({first_line(step.arguments, MAX_ARGUMENTS_CHARS)})"
 
 
 def _failure(step: FailureStep) -> Words:
