@@ -7,6 +7,10 @@ import pytest
 from threadbus.replay import (
     AmbiguousTaskError,
     ExportFileError,
+    ExportTargetError,
+    FilterValueError,
+    NoLogError,
+    PriceFileError,
     ReplayError,
     TaskLookupError,
     UnknownFilterError,
@@ -19,7 +23,14 @@ CASES: list[tuple[ReplayError, list[str]]] = [
     (AmbiguousTaskError("01", ("one", "two")), ["'01'", "one", "two", "more of the id"]),
     (AmbiguousTaskError("", ("one", "two")), ["more than one super-task is there"]),
     (UnknownFilterError("thread", "x", ("main", "y")), ["thread 'x'", "main, y"]),
-    (ExportFileError("run.jsonl", "is a directory"), ["'run.jsonl'", "is a directory", "jsonl >"]),
+    (FilterValueError("--from", "x", "a sequence (120)"), ["--from 'x'", "a sequence"]),
+    (NoLogError("nats://x:1"), ["nats://x:1", "`bus ask`", "BUS_URL"]),
+    (PriceFileError("p.toml", "no such file"), ["'p.toml'", "no such file", "input = 0.15"]),
+    (ExportTargetError("r.gz", "it is there"), ["'r.gz'", "it is there"]),
+    (
+        ExportFileError("run.jsonl", "is a directory"),
+        ["'run.jsonl'", "is a directory", "export"],
+    ),
 ]
 
 

@@ -179,7 +179,7 @@ async def test_a_compressed_file_that_breaks_off_is_read_up_to_there(tmp_path: P
 async def test_a_file_that_cannot_be_opened_is_an_error(tmp_path: Path) -> None:
     """Its path and the reason are in the message, and how to make such a file."""
     for path in (tmp_path / "none.jsonl", tmp_path):
-        with pytest.raises(ExportFileError, match="--format jsonl") as caught:
+        with pytest.raises(ExportFileError, match="busreplay export TASK") as caught:
             await read(path)
         assert caught.value.path == str(path)
 

@@ -185,7 +185,7 @@ class _Drawing:
         self._agents = list(picture.bars)[:MAX_LANES]
         self._hidden = len(picture.bars) - len(self._agents)
         longest = max(painter.cells(painter.clean(name)) for name in self._agents)
-        self._name = min(longest, _MAX_NAME)
+        self._name = min(longest, _MAX_NAME, width // 4)
         self._has_figures = width >= _FIGURES_FROM
         room = width - self._name - 1 - (_FIGURES if self._has_figures else 0)
         self._bar = max(room, _MIN_BAR)
@@ -318,8 +318,13 @@ class _Drawing:
         for gap in gaps[:MAX_GAPS_TOLD]:
             since = offset(gap.start - start)
             text = f"{sign} nothing happened for {duration(gap.end - gap.start)} from {since} on"
-            self._painter.line([Span(f"{'':{self._name + 1}}{text}", "dim")])
+            self._gap_line(text)
         if len(gaps) > MAX_GAPS_TOLD:
             hidden = len(gaps) - MAX_GAPS_TOLD
-            text = f"{'':{self._name + 1}}{sign} and {hidden:,} more pauses"
-            self._painter.line([Span(text, "dim")])
+            self._gap_line(f"{sign} and {hidden:,} more pauses")
+
+    def _gap_line(self, text: str) -> None:
+        width = self._painter.width or _PIPE_WIDTH
+        indent = " " * (self._name + 1)
+        for line in self._painter.wrap(text, width - len(indent)):
+            self._painter.line([Span(indent + line, "dim")])

@@ -61,6 +61,7 @@ _SECRET_KEY: Final = re.compile(
 _PLACEHOLDER: Final = re.compile(
     r"\[(?:redacted [0-9,]{1,20} (?:chars|bytes)|secret) [0-9a-f]{8}\]", re.ASCII
 )
+_NO_HASH: Final = "0" * 32
 _HIDDEN_NAME: Final = re.compile(r"(?:agent|thread|replica)-[0-9a-f]{8}", re.ASCII)
 _QUOTED: Final = re.compile(r"'(?:\\.|[^'\\]){0,10000}'|\"(?:\\.|[^\"\\]){0,10000}\"")
 
@@ -69,16 +70,18 @@ _LABELS: Final = frozenset(
     {
         *("kind", "media_type", "of", "state", "status", "outcome", "mode", "lane", "verdict"),
         *("tool", "call_id", "model", "system", "finish_reason", "request", "answer"),
-        *("replaces", "assignment", "proposal", "sources"),
+        *("replaces", "assignment", "proposal", "sources", "chunk_of", "task", "event"),
     }
 )
 _AGENTS: Final = frozenset(
     {
-        *("agents", "participants", "participant", "assignee", "voters"),
+        *("agent", "agents", "participants", "participant", "assignee", "voters"),
         *("approvals", "rejections", "next_speakers"),
     }
 )
-_ENVELOPE: Final = ("v", "id", "type", "task", "thread", "sender", "at", "cause", "mentions")
+_ENVELOPE: Final = (
+    *("v", "id", "type", "task", "thread", "sender", "at", "cause", "mentions", "origin"),
+)
 
 
 class Redaction(StrEnum):
@@ -135,7 +138,10 @@ class Redactor:
             kept["sender"] = self._name("agent", str(kept["sender"]))
             kept["thread"] = self._thread(str(kept["thread"]))
             if kept.get("mentions"):
-                kept["mentions"] = [self._name("agent", name) for name in kept["mentions"]]
+                kept["mentions"] = self._names(kept["mentions"])
+            origin = cast("_Json", kept.get("origin") or {})
+            if origin.get("mentions"):
+                kept["origin"] = {**origin, "mentions": self._names(origin["mentions"])}
         return kept
 
     def _data(self, data: _Json) -> _Json:
@@ -157,7 +163,7 @@ class Redactor:
             is_hidden = self.level is Redaction.NAMES and isinstance(value, str)
             return self._thread(value) if is_hidden else value
         if key == "sha256":
-            return self._digest(str(value), 32)
+            return self._hash(str(value))
         if key == "content" and isinstance(value, str):
             return base64.b64encode(self._text(value, "bytes").encode()).decode()
         if isinstance(value, dict):
@@ -200,6 +206,9 @@ class Redactor:
     def _hidden(self, kind: str, name: str) -> str:
         return self._name(kind, name) if self.level is Redaction.NAMES else name
 
+    def _names(self, names: Sequence[str]) -> list[str]:
+        return [self._name("agent", name) for name in names]
+
     def _name(self, kind: str, name: str) -> str:
         if not name or _HIDDEN_NAME.fullmatch(name):
             return name
@@ -212,6 +221,10 @@ class Redactor:
         salt = hashlib.blake2s(self._task, digest_size=16).digest()
         whole = text.encode("utf-8", "surrogatepass")
         return hashlib.blake2b(whole, digest_size=size, key=self._key, salt=salt).hexdigest()
+
+    def _hash(self, value: str) -> str:
+        """Return a hash in place of one, which would tell who has the file that it is of."""
+        return value if value.startswith(_NO_HASH) else _NO_HASH + self._digest(value, 16)
 
     def _rejected(self, item: Rejected) -> Rejected:
         reason = _QUOTED.sub(lambda found: self._text(found[0]), self._scrub(item.reason))
