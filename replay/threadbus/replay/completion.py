@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
 
-import structlog
 import typer
 
 from threadbus.replay.lookup import find_task
@@ -96,7 +95,6 @@ def _look(ctx: typer.Context, look: Callable[[Source], Awaitable[Offer]]) -> Off
         async with asyncio.timeout(DEADLINE_S), open_source(place) as source:
             return await look(source)
 
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(io.StringIO()))
     with (
         contextlib.suppress(ThreadbusError, OSError, TimeoutError),
         contextlib.redirect_stderr(io.StringIO()),

@@ -12,10 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, TextIO, TypeAlias
 
 import msgspec
-import structlog
 import typer
 from rich.console import Console
-from structlog.typing import EventDict, WrappedLogger
 
 from threadbus.replay.errors import FilterValueError, NoLogError, TaskLookupError
 from threadbus.replay.export import FileSource
@@ -24,6 +22,8 @@ from threadbus.replay.source import BusSource, Source
 from threadbus.schemas import ThreadbusError
 
 if TYPE_CHECKING:
+    from structlog.typing import EventDict, WrappedLogger
+
     from threadbus.bus import Bus
 
 _PROGRESS_FROM: Final = 5_000
@@ -101,10 +101,6 @@ def make_app() -> typer.Typer:
 
 def run(command: Coroutine[Any, Any, object]) -> None:
     """Run a command; errors that are for a person become a line and an exit code."""
-    structlog.configure(
-        processors=[_drop_what_is_shown, structlog.dev.ConsoleRenderer(colors=False)],
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )
     _be_ready_for_any_text(sys.stdout)
     try:
         asyncio.run(command)
@@ -130,7 +126,8 @@ async def open_source(place: Place) -> AsyncGenerator[Source]:
     if place.file is not None:
         yield FileSource(place.file)
         return
-    # A file is read without a client of the server, which takes a while to import.
+    # A file is read without a client of the server and its log, which take a while to import.
+    _tell_troubles()
     from threadbus.bus import BusSettings, connect
 
     settings = BusSettings.from_env(
@@ -206,10 +203,21 @@ def _exit_code(error: ThreadbusError) -> ExitCode:
     return ExitCode.USAGE if isinstance(error, InvalidSettingError) else ExitCode.ERROR
 
 
+def _tell_troubles() -> None:
+    import structlog
+
+    structlog.configure(
+        processors=[_drop_what_is_shown, structlog.dev.ConsoleRenderer(colors=False)],
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+
+
 def _drop_what_is_shown(_: WrappedLogger, level: str, event: EventDict) -> EventDict:
     """Keep the client's log to what this command does not show itself."""
     if level in {"debug", "info"} or "not an event" in str(event.get("event")):
-        raise structlog.DropEvent
+        from structlog import DropEvent
+
+        raise DropEvent
     return event
 
 
