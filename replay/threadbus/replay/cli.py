@@ -223,7 +223,7 @@ def replay(
             with Progress(shown=not follow) as progress:
                 await show(source, request, sys.stdout, sys.stdout.buffer, progress)
 
-    run(shown())
+    run(shown(), needs_server=file is None)
 
 
 def _selection(

@@ -97,6 +97,8 @@ def _look(ctx: typer.Context, look: Callable[[Source], Awaitable[Offer]]) -> Off
 
     with (
         contextlib.suppress(ThreadbusError, OSError, TimeoutError),
+        # What a client has to say would be taken for something to complete.
+        contextlib.redirect_stdout(io.StringIO()),
         contextlib.redirect_stderr(io.StringIO()),
     ):
         return asyncio.run(within_deadline())

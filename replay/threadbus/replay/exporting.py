@@ -95,7 +95,7 @@ def export(
             what = plural(len(found), "super-task")
             typer.echo(f"{target}: {plural(count, 'entry').replace('entrys', 'entries')} of {what}")
 
-    run(exported())
+    run(exported(), needs_server=file is None)
 
 
 async def write_export(

@@ -99,8 +99,15 @@ def make_app() -> typer.Typer:
     )
 
 
-def run(command: Coroutine[Any, Any, object]) -> None:
-    """Run a command; errors that are for a person become a line and an exit code."""
+def run(command: Coroutine[Any, Any, object], *, needs_server: bool = True) -> None:
+    """Run a command; errors that are for a person become a line and an exit code.
+
+    Args:
+        command: what to do.
+        needs_server: whether there will be a client of a server, whose troubles are told.
+    """
+    if needs_server:
+        _tell_troubles()
     _be_ready_for_any_text(sys.stdout)
     try:
         asyncio.run(command)
@@ -126,8 +133,7 @@ async def open_source(place: Place) -> AsyncGenerator[Source]:
     if place.file is not None:
         yield FileSource(place.file)
         return
-    # A file is read without a client of the server and its log, which take a while to import.
-    _tell_troubles()
+    # A file is read without a client of the server, which takes a while to import.
     from threadbus.bus import BusSettings, connect
 
     settings = BusSettings.from_env(
@@ -204,6 +210,7 @@ def _exit_code(error: ThreadbusError) -> ExitCode:
 
 
 def _tell_troubles() -> None:
+    # It takes as long to import as all the rest.
     import structlog
 
     structlog.configure(
