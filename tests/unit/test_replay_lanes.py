@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
+from collections.abc import Callable
 
 import pytest
 
@@ -58,9 +59,9 @@ def test_a_run_looks_as_it_did(is_ascii: bool) -> None:
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
 @pytest.mark.parametrize("run", [revenue_run, troubled_run, crowd])
-def test_no_line_is_wider_than_the_terminal(width: int, run: object) -> None:
+def test_no_line_is_wider_than_the_terminal(width: int, run: Callable[[], Story]) -> None:
     """Whatever the names and the number of agents."""
-    text = lanes(fold(run().log), width=width)  # type: ignore[operator]
+    text = lanes(fold(run().log), width=width)
 
     assert max(len(line) for line in text.splitlines()) <= width
 

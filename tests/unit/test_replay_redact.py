@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 
 from tests.support.runs import revenue_run, troubled_run
 from tests.support.schema_strategies import events
@@ -78,9 +80,9 @@ def test_a_password_in_a_url_and_under_a_telling_key_goes() -> None:
 
 @pytest.mark.parametrize("run", [revenue_run, troubled_run])
 @pytest.mark.parametrize("level", [Redaction.TEXTS, Redaction.NAMES])
-def test_a_redacted_run_is_the_same_run(run: object, level: Redaction) -> None:
+def test_a_redacted_run_is_the_same_run(run: Callable[[], Story], level: Redaction) -> None:
     """Counts, times, outcomes and who woke whom are as before; no text is."""
-    log = run().log  # type: ignore[operator]
+    log = run().log
     redactor = Redactor(level)
     redacted = [parse_line(export_line(redactor.redact(item))) for item in log]
     before, after = fold(log), fold(redacted)
@@ -150,6 +152,7 @@ def test_what_cannot_be_read_keeps_its_place_only() -> None:
 def test_any_event_can_be_redacted(level: Redaction) -> None:
     """It stays an event of its type, in its place; nothing has to be left out."""
 
+    @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
     @given(event=events())
     def check(event: Event) -> None:
         item = Redactor(level).redact(Recorded(3, event, 9, encode_event(event)))

@@ -180,3 +180,15 @@ def test_what_the_run_does_not_have_is_an_error(selection: Selection) -> None:
     """The error names what there is."""
     with pytest.raises(UnknownFilterError, match=r"it has (main|user|answer.submitted), "):
         chosen(selection)
+
+
+def test_a_selection_can_be_typed_again() -> None:
+    """As options of the command, for whoever looks at the same part in another form."""
+    bounds = parse_bound("9", "--from"), parse_bound("+1s", "--to")
+    selection = Selection("main", "coder", ("vote", "plan"), *bounds, "a b")
+
+    assert selection.arguments() == [
+        *("--thread", "main", "--agent", "coder", "--kind", "vote", "--kind", "plan"),
+        *("--from", "9", "--to", "+1s", "--grep", "a b"),
+    ]
+    assert Selection().arguments() == []

@@ -45,6 +45,17 @@ class Selection(msgspec.Struct, frozen=True):
         """Whether nothing is left out."""
         return self == Selection()
 
+    def arguments(self) -> list[str]:
+        """Return the options of the command that ask for the same part."""
+        given = [("--thread", self.thread), ("--agent", self.agent)]
+        given += [("--kind", kind) for kind in self.kinds]
+        given += [
+            ("--from", self.start.text if self.start else ""),
+            ("--to", self.end.text if self.end else ""),
+            ("--grep", self.grep),
+        ]
+        return [word for option, value in given if value for word in (option, value)]
+
     def words(self) -> str:
         """Return what was asked for, for a person."""
         named = [

@@ -26,12 +26,7 @@ class FormOptions(msgspec.Struct, frozen=True, kw_only=True):
     def command(self, timeline: Timeline, form: str) -> str:
         """Return the command that shows the same part of *timeline* in another form."""
         words = ["busreplay", timeline.task or "TASK"]
-        for option, value in (
-            ("--thread", self.selection.thread),
-            ("--agent", self.selection.agent),
-        ):
-            if value:
-                words += (option, value)
+        words += self.selection.arguments()
         if form != "tree":
             words += ("--format", form)
         return shlex.join(words)
