@@ -77,7 +77,8 @@ def _about(verb: str) -> str:
 
 
 def _complete_first(ctx: typer.Context, incomplete: str) -> Offer:
-    verbs = [(verb, _about(verb)) for verb in sorted(VERBS) if verb.startswith(incomplete)]
+    # What each does would take the import of all of them.
+    verbs = [(verb, "") for verb in sorted(VERBS) if verb.startswith(incomplete)]
     return [*verbs, *complete_tasks(ctx, incomplete)]
 
 

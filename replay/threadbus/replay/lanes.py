@@ -38,7 +38,7 @@ MAX_BANDS: Final = 40
 MAX_GAPS_TOLD: Final = 5
 """Long pauses that are told below one band."""
 
-_PIPE_WIDTH: Final = 100
+_PIPE_WIDTH: Final = 80
 _MAX_NAME: Final = 16
 _MIN_BAR: Final = 24
 _FIGURES: Final = 20
@@ -250,8 +250,8 @@ class _Drawing:
         parts.append(f"1 column is {duration(int(self._scale.per_column))}")
         line = ""
         for part in parts:
-            width = self._painter.width
-            if line and width is not None and len(line) + len(part) + 3 > width:
+            width = self._painter.width or _PIPE_WIDTH
+            if line and len(line) + len(part) + 3 > width:
                 self._painter.line([Span(line, "dim")])
                 line = ""
             line += f"   {part}" if line else part
