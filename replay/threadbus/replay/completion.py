@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import io
 from collections.abc import Awaitable, Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -95,6 +96,9 @@ def _look(ctx: typer.Context, look: Callable[[Source], Awaitable[Offer]]) -> Off
         async with asyncio.timeout(DEADLINE_S), open_source(place) as source:
             return await look(source)
 
+    if place.file is None:
+        # How long this takes says nothing of the server.
+        import_module("threadbus.bus")
     with (
         contextlib.suppress(ThreadbusError, OSError, TimeoutError),
         # What a client has to say would be taken for something to complete.
