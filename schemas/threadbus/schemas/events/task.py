@@ -135,6 +135,17 @@ class TaskForked(EventData, frozen=True, kw_only=True):
     notes: Notes = ()
     """What a copy of the log could not take along."""
 
+    def __post_init__(self) -> None:
+        """Refuse a final status.
+
+        Raises:
+            MalformedEventError: it is completed, failed or cancelled.
+        """
+        if self.status.is_final:
+            raise MalformedEventError(
+                f"{self.TYPE}: status {self.status.value!r} is final; what has ended is not forked"
+            )
+
 
 class InputRequested(EventData, frozen=True, kw_only=True):
     """Ask whoever opened the task for something that only they know."""
