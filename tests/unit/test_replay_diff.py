@@ -173,6 +173,17 @@ def test_figures_and_cost_are_compared() -> None:
         assert words in text
 
 
+def test_findings_are_compared() -> None:
+    """A run that repeats itself has more of them."""
+    calm, loud = two(), two()
+    for _ in range(4):
+        loud.say("planner", "I say this again and again, in just these words.", to=("user",))
+    diff = compare(calm.log, loud.log)
+
+    assert sum(diff.b.findings.values()) > sum(diff.a.findings.values())
+    assert "finding R1" in shown(diff)
+
+
 def forked(seq: int) -> list[LogItem]:
     """Fork the revenue run and let the planner say something of its own."""
     plan = plan_fork(revenue_run().log, seq, FORK, now=START + 3_600_000 * MS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -11,6 +11,7 @@ import msgspec
 
 from threadbus.replay.diffing.align import MAX_CELLS, align
 from threadbus.replay.diffing.steps import ComparedStep, Run, steps_of
+from threadbus.replay.findings import Analyser
 from threadbus.replay.source import LogItem
 from threadbus.replay.story import AnyStep, ModelStep, ToolStep
 from threadbus.replay.text import first_line
@@ -57,7 +58,7 @@ class Side(msgspec.Struct, kw_only=True):
     agents: dict[AgentName, int]
     """Tokens of each agent."""
     findings: dict[str, int]
-    """Findings by detector, where something looked for them."""
+    """Findings by detector."""
     forked_from: TaskId | None = None
     fork_seq: int | None = None
 
@@ -142,7 +143,7 @@ def compare(
         price: what tokens cost.
         max_cells: how much the alignment may compute.
     """
-    one, other = steps_of(a), steps_of(b)
+    one, other = _analysed(a), _analysed(b)
     alignment = align(
         [step.key for step in one.steps], [step.key for step in other.steps], max_cells
     )
@@ -162,6 +163,20 @@ def compare(
         divergence=_divergence(rows),
         rows=rows[:MAX_ROWS],
     )
+
+
+def _analysed(entries: Iterable[LogItem]) -> Run:
+    """Take a run apart, and look for faults in it on the way."""
+    analyser = Analyser()
+
+    def looked_at() -> Iterator[LogItem]:
+        for item in entries:
+            analyser.apply(item)
+            yield item
+
+    run = steps_of(looked_at())
+    run.timeline.findings = list(analyser.finish(run.timeline).findings)
+    return run
 
 
 def _rows(one: Run, other: Run, pairs: Sequence[tuple[int, int]]) -> list[Row]:
