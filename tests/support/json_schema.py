@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Protocol, cast
 
-from jsonschema import (  # type: ignore[import-untyped]  # no stubs are installed
+from jsonschema import (  # no stubs are installed
     Draft7Validator,
     Draft202012Validator,
 )
-from jsonschema.exceptions import (  # type: ignore[import-untyped]  # as above
+from jsonschema.exceptions import (  # as above
     ValidationError as NotValidError,
 )
 
