@@ -10,15 +10,21 @@ from threadbus.replay import Timeline, Turn
 from threadbus.schemas import (
     MAIN_THREAD,
     AgentName,
+    AnswerSubmitted,
     AnyData,
+    AssignmentFinished,
+    AssignmentMade,
+    AssignmentMode,
     ErrorInfo,
     EventId,
     HandlingEnded,
     MessagePosted,
     ModelCalled,
     Recorded,
+    TaskClosed,
     TaskId,
     TaskOpened,
+    TaskStatus,
     TextPart,
     ThreadId,
     ToolCalled,
@@ -100,6 +106,59 @@ class Story:
             cause=cause,
             mentions=to,
         )
+
+    def open(self, *agents: str, **fields: object) -> EventId:
+        """Append the opening of the task for these agents; the first one is asked."""
+        data = TaskOpened(title="A question", participants=agents, parts=(TextPart("What?"),))
+        return self.add("user", msgspec.structs.replace(data, **fields), mentions=agents[:1])
+
+    def assign(
+        self,
+        sender: str,
+        to: str,
+        text: str,
+        cause: EventId | None = None,
+        *,
+        mode: AssignmentMode = AssignmentMode.SYNC,
+        after_ms: float = 0,
+        deadline_at: int | None = None,
+    ) -> EventId:
+        """Append an assignment."""
+        parts = (TextPart(text),)
+        data = AssignmentMade(assignee=to, parts=parts, mode=mode, deadline_at=deadline_at)
+        return self.add(sender, data, cause=cause, mentions=(to,), after_ms=after_ms)
+
+    def finish(
+        self,
+        sender: str,
+        assignment: EventId,
+        text: str,
+        *,
+        to: tuple[str, ...] = (),
+        after_ms: float = 0,
+    ) -> EventId:
+        """Append the result of an assignment."""
+        data = AssignmentFinished(assignment=assignment, parts=(TextPart(text),))
+        return self.add(sender, data, cause=assignment, mentions=to, after_ms=after_ms)
+
+    def answer(
+        self,
+        sender: str,
+        text: str,
+        cause: EventId,
+        *,
+        sources: tuple[EventId, ...] = (),
+        after_ms: float = 0,
+    ) -> EventId:
+        """Append an answer to the task."""
+        data = AnswerSubmitted(parts=(TextPart(text),), sources=sources)
+        return self.add(sender, data, cause=cause, after_ms=after_ms)
+
+    def close(self, sender: str, answer: EventId | None = None, *, after_ms: float = 1) -> EventId:
+        """Append the close of the task: completed with an answer, or else failed."""
+        outcome = TaskStatus.FAILED if answer is None else TaskStatus.COMPLETED
+        data = TaskClosed(outcome=outcome, answer=answer)
+        return self.add(sender, data, cause=answer, after_ms=after_ms)
 
     def model(
         self,

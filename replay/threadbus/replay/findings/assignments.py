@@ -9,6 +9,7 @@ import msgspec
 from threadbus.replay.finding import FindingKind
 from threadbus.replay.findings.bounded import trim
 from threadbus.replay.findings.detector import Detector, End, Setting
+from threadbus.replay.findings.refs import Ref
 from threadbus.replay.findings.requests import Request
 from threadbus.replay.findings.scene import Scene
 from threadbus.replay.findings.seen import Seen
@@ -133,7 +134,7 @@ class NoPause(Detector):
 class _Bypass(msgspec.Struct):
     old: Request
     new: Request
-    sign_at: int
+    sign: Ref | None
 
 
 class LatencyBypass(Detector):
@@ -162,13 +163,14 @@ class LatencyBypass(Detector):
             if other is None or other.to == request.to or other.is_dead:
                 continue
             if len(self._found) < _MAX_KEPT:
-                self._found.append(_Bypass(other, request, other.last_sign_at))
+                self._found.append(_Bypass(other, request, other.last_sign))
 
     def finish(self, end: End) -> None:
         for found in self._found:
             old, new = found.old, found.new
-            is_later = old.last_sign_at > new.ref.at
-            is_busy = found.sign_at and new.ref.at - found.sign_at <= self._alive_ns
+            last, before = old.last_sign, found.sign
+            is_later = last is not None and last.seq > new.ref.seq
+            is_busy = before is not None and new.ref.at - before.at <= self._alive_ns
             if not (is_later or is_busy):
                 continue
             sign = "worked on it then" if is_busy else "was alive"

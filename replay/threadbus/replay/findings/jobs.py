@@ -11,9 +11,13 @@ from threadbus.replay.findings.refs import Ref
 from threadbus.replay.steps import ns
 from threadbus.schemas import (
     AgentName,
+    AnswerSubmitted,
+    AssignmentFailed,
+    AssignmentFinished,
     AssignmentMade,
     AssignmentMode,
     ContextUsed,
+    CritiqueGiven,
     Event,
     EventId,
     HandlingEnded,
@@ -24,6 +28,7 @@ from threadbus.schemas import (
     ModelCalled,
     ToolCalled,
     ToolReturned,
+    VoteCast,
 )
 
 MAX_JOBS: Final = 20_000
@@ -38,6 +43,7 @@ _SIGNS: Final = (
     ToolCalled,
     ToolReturned,
 )
+_NO_ENDS: Final = frozenset({"assignment.accepted", "assignment.progressed", "critique.given"})
 _MAX_OPEN_TOOLS: Final = 256
 _MAX_WAITS: Final = 256
 _UPWARDS: Final = 8
@@ -60,6 +66,7 @@ class Job(msgspec.Struct, kw_only=True):
     tool_error: Ref | None = None
     """The last call that failed, unless another one has succeeded since."""
     error_tool: str = ""
+    has_replied: bool = False
     waits: set[EventId] = set()
     """What it asked for and follows the log for."""
     quiet_ns: int = 0
@@ -73,6 +80,8 @@ class Jobs:
 
     def __init__(self) -> None:
         self.open: dict[tuple[EventId, AgentName], Job] = {}
+        self.working = 0
+        """How many of them have brought no reply yet."""
         self.worked: dict[AgentName, list[int]] = {}
         """How long the last jobs of each agent took, in nanoseconds."""
         self._waiters: dict[EventId, Job] = {}
@@ -80,6 +89,7 @@ class Jobs:
     def clear(self) -> None:
         """Forget all of them: whoever works from here on begins anew."""
         self.open.clear()
+        self.working = 0
         self._waiters.clear()
 
     def get(self, mention: EventId | None, agent: AgentName) -> Job | None:
@@ -101,6 +111,7 @@ class Jobs:
                 return None
             job = Job(mention=cause, agent=event.sender, began_at=ref.at, last=ref, before=ref)
             self.open[key] = job
+            self.working += 1
             if len(self.open) > MAX_JOBS:
                 self._drop(next(iter(self.open)))
         else:
@@ -134,6 +145,16 @@ class Jobs:
                 self._drop(key)
             case HandlingFailed() | MentionDeadLettered():
                 self._drop(key)
+            case (
+                AnswerSubmitted()
+                | AssignmentFailed()
+                | AssignmentFinished()
+                | CritiqueGiven()
+                | MessagePosted()
+                | VoteCast()
+            ):
+                self.working -= not job.has_replied
+                job.has_replied = True
             case _:
                 pass
         return job
@@ -146,9 +167,11 @@ class Jobs:
             job = self._waiters.get(answered)
             if job is None or event.sender == job.agent:
                 continue
-            if answered == ref.about or isinstance(event.data, MessagePosted | MentionDeadLettered):
-                if event.type in ("assignment.accepted", "assignment.progressed"):
-                    continue
+            data = event.data
+            is_reply = isinstance(data, MentionDeadLettered) or (
+                isinstance(data, MessagePosted) and not data.awaited
+            )
+            if is_reply or (answered == ref.about and event.type not in _NO_ENDS):
                 job.waits.discard(answered)
                 del self._waiters[answered]
                 job.last = ref
@@ -161,6 +184,7 @@ class Jobs:
     def _drop(self, key: tuple[EventId, AgentName]) -> None:
         job = self.open.pop(key, None)
         if job is not None:
+            self.working -= not job.has_replied
             for asked in job.waits:
                 self._waiters.pop(asked, None)
 

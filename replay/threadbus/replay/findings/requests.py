@@ -60,8 +60,8 @@ class Request(msgspec.Struct, kw_only=True):
     deadline_at: int | None = None
     is_quick: bool = False
     """Whether it passes what else the agent does."""
-    last_sign_at: int = 0
-    """When the agent that was asked last showed that it has it in hand."""
+    last_sign: Ref | None = None
+    """The last event by which the agent that was asked showed that it has it in hand."""
     is_dead: bool = False
     """Whether the agent failed, or gave it up."""
     settled: Ref | None = None
@@ -129,7 +129,7 @@ class Requests:
                 continue
             if other.flat == flat:
                 return other
-            if len(flat) < 40 or not 0.7 < len(other.flat) / len(flat) < 1.4:
+            if len(flat) < 20 or not 0.7 < len(other.flat) / len(flat) < 1.4:
                 continue
             pieces = pieces or shingles(flat)
             if likeness(pieces, shingles(other.flat)) >= _ALIKE:
@@ -179,7 +179,7 @@ class Requests:
         if request is None:
             return
         if ref.sender == request.to:
-            request.last_sign_at = ref.at
+            request.last_sign = ref
         if request.settled is None:
             request.settled, request.is_cancelled = ref, cancelled
             request.is_dead = dead
@@ -195,7 +195,7 @@ class Requests:
         if isinstance(data, MentionDeadLettered):
             self._settle(request, ref, dead=True)
             return
-        request.last_sign_at = ref.at
+        request.last_sign = ref
         is_reply = (
             not request.is_assignment
             and event.event_class is not EventClass.OBS

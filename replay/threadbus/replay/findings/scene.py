@@ -176,7 +176,7 @@ class Scene:
         """Whether somebody waits for something, and not for a person."""
         if self.pending or self.is_paused or self.closed is not None:
             return False
-        return bool(self.jobs.open or self.requests.open)
+        return bool(self.jobs.working or self.requests.open)
 
     def room(self, thread: ThreadId) -> Room:
         """Return a thread, which begins here if nothing was known of it."""

@@ -70,8 +70,8 @@ _MALFORMED: Final = re.compile(
 
 
 def norm(text: str) -> str:
-    """Return *text* without what differs by accident: case, white space, long ids."""
-    flat = " ".join(text[:MAX_COMPARED_CHARS].lower().split())
+    """Return *text* without what differs by accident: case, white space, long ids, the end."""
+    flat = " ".join(text[:MAX_COMPARED_CHARS].lower().split()).rstrip(".!? ")
     return _IDS.sub("", flat) if _DIGIT.search(flat) else flat
 
 

@@ -175,7 +175,9 @@ class StalledAgent(Detector):
 
     def finish(self, end: End) -> None:
         for job in self.scene.jobs.open.values():
-            if job.open_tools or job.waits or end.timeline.is_outside(job.agent):
+            if job.has_replied or job.open_tools or job.waits:
+                continue
+            if end.timeline.is_outside(job.agent):
                 continue
             if self.scene.is_paused or self.scene.pending:
                 continue
