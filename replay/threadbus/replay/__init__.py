@@ -9,6 +9,7 @@ from threadbus.replay.condense import MAX_KEPT
 from threadbus.replay.errors import (
     AmbiguousTaskError,
     ExportFileError,
+    FindingSettingError,
     ExportTargetError,
     FilterValueError,
     ForkError,
@@ -73,6 +74,7 @@ __all__ = [
     "FilterValueError",
     "Finding",
     "FindingKind",
+    "FindingSettingError",
     "Fork",
     "ForkError",
     "Format",

@@ -31,6 +31,9 @@ MAX_UPSTREAM: Final = 64
 MAX_SCORE: Final = 0.9
 """A log alone is never sure."""
 
+MIN_SCORE: Final = 0.05
+"""Less is not worth a word."""
+
 KIND_WEIGHTS: Final = {
     FindingKind.VIOLATION: 0.5,
     FindingKind.SYMPTOM: 0.35,
@@ -127,8 +130,8 @@ def suspects_of(findings: Sequence[Finding], scene: Scene) -> tuple[Suspect, ...
             is_about = depth == 0 and not is_evidence
             candidate.detected += is_about
             candidate.findings.setdefault(finding.detector, _reason(finding, is_about=is_about))
-    ranked = sorted(candidates.values(), key=_rank)
-    return tuple(_suspect(candidate) for candidate in ranked[:MAX_SUSPECTS])
+    suspected = [one for one in candidates.values() if 1 - one.innocence >= MIN_SCORE]
+    return tuple(_suspect(one) for one in sorted(suspected, key=_rank)[:MAX_SUSPECTS])
 
 
 def _rank(candidate: _Candidate) -> tuple[float, int]:

@@ -16,6 +16,7 @@ MAX_COMPARED_CHARS: Final = 4_000
 _MAX_WORDS: Final = 400
 _SHINGLE_WORDS: Final = 3
 _SHINGLE_CHARS: Final = 5
+_WORD: Final = re.compile(r"\w+")
 _DIGIT: Final = re.compile(r"\d")
 _IDS: Final = re.compile(r"\b[0-9a-f]{8}[0-9a-f-]{4,}\b")
 _JSON: Final = msgspec.json.Encoder(order="sorted")
@@ -62,9 +63,10 @@ _REFUSAL_WORDS: Final = (
 _CLAIM_WORDS: Final = ("pass", "all tests", "verified", "checked", "tested", "validated", "ran ")
 _TIMED_OUT: Final = re.compile(r"time[d]?[ _-]?out|deadline exceeded", re.IGNORECASE)
 _MALFORMED: Final = re.compile(
-    r"validation ?error|invalid (argument|parameter|json|call|tool|request|input)|bad ?argument|"
-    r"unknown ?(tool|function|argument)|no such tool|not a tool|json ?decode|malformed|"
-    r"missing (\d+ )?required|unexpected keyword|does not match (the |its )?schema|schema",
+    r"validation ?error|invalid (argument|parameter|json|call|tool|request|input)|malformed|"
+    r"bad ?(tool ?)?argument|unknown ?(tool|function|argument)|no such tool|not a tool|"
+    r"json ?decode|missing (\d+ )?required|unexpected keyword|required property|"
+    r"does not match (the |its )?schema",
     re.IGNORECASE,
 )
 
@@ -101,7 +103,7 @@ def encoded(value: object) -> str:
 def shingles(text: str) -> frozenset[int]:
     """Return the overlapping runs of words of *text*; of characters where it has few spaces."""
     flat = norm(text)
-    words = flat.split()[:_MAX_WORDS]
+    words = _WORD.findall(flat)[:_MAX_WORDS]
     if len(words) * 15 < len(flat):
         return frozenset(
             [hash(flat[at : at + _SHINGLE_CHARS]) for at in range(len(flat) - _SHINGLE_CHARS + 1)]
