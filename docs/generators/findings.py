@@ -53,7 +53,7 @@ assert analysis.suspects == ()
 """
 
 SETTINGS = """
-*Story*: the detector looks at the run as a whole when the log has been read. A detector of a kind
+*Every entry*: also those that are no events. *Story*: the detector looks at the run as a whole when the log has been read. A detector of a kind
 may report single findings as graver or lighter where its rule says so.
 
 ## Settings
@@ -147,6 +147,9 @@ def _row(detector: type[Detector]) -> str:
 
 
 def _needs(detector: type[Detector]) -> str:
+    hooks = ("see_again", "see_orphan", "see_silence", "see_unreadable")
+    if not detector.needs and any(hook in vars(detector) for hook in hooks):
+        return "every entry"
     names = sorted(kind.TYPE for kind in detector.needs)
     if len(names) > len(DATA_TYPES) // 2:
         return "all but observations"
