@@ -53,8 +53,9 @@ assert analysis.suspects == ()
 """
 
 SETTINGS = """
-*Every entry*: also those that are no events. *Story*: the detector looks at the run as a whole when the log has been read. A detector of a kind
-may report single findings as graver or lighter where its rule says so.
+*Every entry*: also those that are no events. *Story*: the detector looks at the run as a whole when
+the log has been read. Where its rule says so, a detector reports single findings as graver or
+lighter than its kind.
 
 ## Settings
 
