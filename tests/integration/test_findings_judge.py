@@ -52,10 +52,10 @@ async def test_an_opinion_becomes_hints_with_their_cost() -> None:
     ]
     assert verdict.findings[1].text == "It says so. (says a model; 75% sure)"
     assert verdict.findings[1].name == "judged: wrong answer"
-    assert (verdict.input_tokens, verdict.output_tokens) == (1000, 50)
-    assert verdict.cost == pytest.approx(0.0024)
-    assert "1,000 tokens in, 50 out; cost 0.0024" in str(verdict)
-    assert verdict.problem == ""
+    took = verdict.judgement
+    assert (took.model, took.input_tokens, took.output_tokens) == ("playbook", 1000, 50)
+    assert took.cost == pytest.approx(0.0024)
+    assert took.problem == ""
 
 
 async def test_what_is_not_in_the_sheet_does_not_count() -> None:
@@ -71,7 +71,7 @@ async def test_what_is_not_in_the_sheet_does_not_count() -> None:
 
     assert [one.seq for one in verdict.findings] == [3]
     assert len(strange) == MAX_OPINIONS
-    assert "7 of its findings do not count" in verdict.problem
+    assert "7 of its findings do not count" in verdict.judgement.problem
 
 
 async def test_an_answer_around_the_object_is_passed_over() -> None:
@@ -95,8 +95,8 @@ async def test_a_judge_that_fails_breaks_nothing(toml: str, words: list[str]) ->
     verdict = await judged(revenue_run(), toml)
 
     assert verdict.findings == ()
-    assert verdict.problem
-    assert [word for word in words if word not in verdict.problem] == []
+    assert verdict.judgement.problem
+    assert [word for word in words if word not in verdict.judgement.problem] == []
 
 
 async def test_a_judge_that_is_slow_or_absent_breaks_nothing() -> None:
@@ -107,8 +107,8 @@ async def test_a_judge_that_is_slow_or_absent_breaks_nothing() -> None:
     async with asyncio.timeout(DEADLINE_S):
         absent = await ask_judge(fold(revenue_run().log), analyse(revenue_run()), settings)
 
-    assert "no answer within 0.5 s" in late.problem
-    assert "no answer: " in absent.problem
+    assert "no answer within 0.5 s" in late.judgement.problem
+    assert "no answer: " in absent.judgement.problem
     assert "sk-secret" not in f"{absent} {settings!r}"
 
 

@@ -23,7 +23,7 @@ from threadbus.replay.errors import (
     UnknownTaskError,
 )
 from threadbus.replay.export import FileSource, parse_line
-from threadbus.replay.finding import Finding, FindingKind, Suspect
+from threadbus.replay.finding import Finding, FindingKind, Judgement, Suspect
 from threadbus.replay.kept import (
     Answer,
     Artifact,
@@ -80,6 +80,7 @@ __all__ = [
     "Format",
     "ImportFileError",
     "InputRequest",
+    "Judgement",
     "LogItem",
     "ModelStep",
     "NoLogError",

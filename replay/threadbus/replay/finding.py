@@ -53,3 +53,16 @@ class Suspect(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     thread: ThreadId | None = None
     findings: tuple[str, ...] = ()
     """Ids of the detectors whose findings lead here."""
+
+
+class Judgement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What it took to ask a model about a run; its opinions are findings of the detector ``J``."""
+
+    model: str
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float | None = None
+    """In the currency of the prices that were given."""
+    duration_ns: int = 0
+    problem: str = ""
+    """Why it has no opinion, or why parts of it do not count."""

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from threadbus.replay.finding import Finding, Suspect
+from threadbus.replay.finding import Finding, Judgement, Suspect
 from threadbus.replay.kept import Answer, Artifact, Assignment, Fork, InputRequest, Plan, Proposal
 from threadbus.schemas import AgentName, EventId, TaskId, ThreadId
 
@@ -311,6 +311,8 @@ class Timeline(msgspec.Struct, kw_only=True):
     findings: list[Finding] = []
     """What detectors found, in log order; empty where nothing looked."""
     suspects: list[Suspect] = []
+    judgement: Judgement | None = None
+    """Where a model was asked."""
     unreadable: list[Unreadable] = []
     """The first of them; the totals have the count."""
     unpriced: dict[str, int] = {}

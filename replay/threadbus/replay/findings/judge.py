@@ -3,7 +3,7 @@
 It is asked once, about a sheet that was computed before (:mod:`~threadbus.replay.findings.sheet`),
 through any OpenAI-compatible server. What agents wrote is data to it; it has no tools, and whatever
 it says becomes nothing but hints about steps that are in the sheet. It never fails: what goes wrong
-is said in :attr:`Verdict.problem`.
+is said in :attr:`~threadbus.replay.Judgement.problem`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Annotated, Final
 import msgspec
 
 from threadbus.replay.errors import FindingSettingError
-from threadbus.replay.finding import Finding, FindingKind
+from threadbus.replay.finding import Finding, FindingKind, Judgement
 from threadbus.replay.findings.analyser import Analysis
 from threadbus.replay.findings.sheet import MAX_SHEET_CHARS, Sheet, sheet_of
 from threadbus.replay.story import Timeline
-from threadbus.replay.text import duration, first_line
+from threadbus.replay.text import first_line
 from threadbus.schemas import AgentName, ThreadId
 
 DETECTOR: Final = "J"
@@ -122,27 +122,11 @@ def _prices(text: str) -> tuple[float, float] | None:
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What a judge said, and what it cost."""
+    """What a judge said, and what it took."""
 
-    model: str
     findings: tuple[Finding, ...] = ()
     """Hints, of the detector ``J``."""
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost: float | None = None
-    """In the currency of the prices; absent where there are none."""
-    duration_ns: int = 0
-    problem: str = ""
-    """Why there is no verdict, or why parts of it do not count."""
-
-    def __str__(self) -> str:
-        facts = [f"judged by {self.model} in {duration(self.duration_ns)}"]
-        facts.append(f"{self.input_tokens:,} tokens in, {self.output_tokens:,} out")
-        if self.cost is not None:
-            facts.append(f"cost {self.cost:.4f}")
-        if self.problem:
-            facts.append(self.problem)
-        return first_line("; ".join(facts), 600)
+    judgement: Judgement
 
 
 class _Opinion(msgspec.Struct):
@@ -196,15 +180,15 @@ async def ask_judge(timeline: Timeline, analysis: Analysis, settings: JudgeSetti
     if settings.prices is not None:
         into, out = settings.prices
         cost = (reply.input_tokens * into + reply.output_tokens * out) / 1e6
-    return Verdict(
+    judgement = Judgement(
         model=settings.model,
-        findings=findings,
         input_tokens=reply.input_tokens,
         output_tokens=reply.output_tokens,
         cost=cost,
         duration_ns=time.monotonic_ns() - began,
         problem=problem,
     )
+    return Verdict(findings=findings, judgement=judgement)
 
 
 async def _ask(sheet: Sheet, settings: JudgeSettings, reply: _Reply) -> None:
