@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from threadbus.replay.findings.bounded import trim
 from threadbus.replay.findings.refs import Ref
 from threadbus.replay.findings.texts import likeness, shingles
 from threadbus.replay.steps import ns
@@ -167,8 +168,7 @@ class Requests:
         mine[request.id] = request
         if len(mine) > MAX_OPEN_OF_ONE:
             del mine[next(iter(mine))]
-        if len(self.all) > MAX_REQUESTS:
-            oldest = self.all.pop(next(iter(self.all)))
+        for oldest in trim(self.all, MAX_REQUESTS):
             self._of[oldest.asker].pop(oldest.id, None)
             self.open -= oldest.is_open
         return request

@@ -50,7 +50,7 @@ class Unanswered(Detector):
             turn.mention for turn in _turns(end) if turn.outcome is TurnOutcome.REPLIED
         }
         for turn in _turns(end):
-            if timeline.is_outside(turn.agent):
+            if timeline.is_outside(turn.agent) or turn.woken_by == turn.agent:
                 continue
             ref = self.scene.get(turn.mention)
             if ref is None or not self._is_due(ref, turn, end):
