@@ -9,9 +9,9 @@ from threadbus.replay.condense import MAX_KEPT
 from threadbus.replay.errors import (
     AmbiguousTaskError,
     ExportFileError,
-    FindingSettingError,
     ExportTargetError,
     FilterValueError,
+    FindingSettingError,
     ForkError,
     ImportFileError,
     NoLogError,
