@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from threadbus.replay.findings import ALL, GENERAL, Detector, Setting
+from threadbus.replay.findings import ALL, GENERAL, Detector, Setting, Value
 from threadbus.replay.findings.causes import (
     DETECTOR_WEIGHTS,
     EVENT_WEIGHTS,
@@ -161,7 +161,7 @@ def _setting(setting: Setting) -> str:
     return f"`{setting.name}` = {_value(setting.default)}: {setting.about}"
 
 
-def _value(value: object) -> str:
+def _value(value: Value) -> str:
     if isinstance(value, tuple):
         return ", ".join(f"`{word}`" for word in value) or "none"
     if isinstance(value, bool):

@@ -146,7 +146,7 @@ def test_jsonl_is_the_file_itself(run_file: Path) -> None:
 
 def test_json_is_the_whole_story(run_file: Path) -> None:
     """One document, which reads back into the timeline."""
-    result = busreplay("--file", run_file, "--format", "json", TASK)
+    result = busreplay("--file", run_file, "--format", "json", "--no-findings", TASK)
 
     assert msgspec.json.decode(result.stdout, type=Timeline) == fold(revenue_run().log)
 

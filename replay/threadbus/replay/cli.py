@@ -18,7 +18,10 @@ from typer.core import TyperCommand
 
 from threadbus.replay.bounds import Bound, parse_bound
 from threadbus.replay.completion import Offer, complete_agents, complete_tasks, complete_threads
-from threadbus.replay.errors import FilterValueError, PriceFileError
+from threadbus.replay.errors import FilterValueError, FindingSettingError, PriceFileError
+from threadbus.replay.finding import FindingKind
+from threadbus.replay.findings import JudgeSettings, load_settings
+from threadbus.replay.findings.watch import FindingOptions
 from threadbus.replay.grep import MAX_TEXT_CHARS
 from threadbus.replay.lookup import find_task
 from threadbus.replay.paint import MIN_WIDTH
@@ -54,6 +57,11 @@ VERBS: Final[dict[str, str]] = {
 
 MAX_WIDTH: Final = 1_000
 
+_EXIT_CODES: Final = {
+    FindingKind.HINT: ExitCode.OK,
+    FindingKind.SYMPTOM: ExitCode.SYMPTOM,
+    FindingKind.VIOLATION: ExitCode.VIOLATION,
+}
 _COMPLETE: Final = "_BUSREPLAY_COMPLETE"
 
 app = make_app()
@@ -149,6 +157,31 @@ def replay(
             help="File (TOML or JSON) with what models cost [env BUS_PRICES].",
         ),
     ] = None,
+    no_findings: Annotated[
+        bool, typer.Option("--no-findings", help="Do not look for faults in the run.")
+    ] = False,
+    finding: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE",
+            help="Set what a detector goes by: R1.times=3. May be given more than once.",
+        ),
+    ] = None,
+    findings_file: Annotated[
+        Path | None,
+        typer.Option(help="File (TOML) with a table [findings] of such settings."),
+    ] = None,
+    judge: Annotated[
+        bool,
+        typer.Option(
+            "--judge",
+            help="Ask a model about what rules cannot see [env BUS_JUDGE_MODEL or BUS_MODEL].",
+        ),
+    ] = False,
+    exit_code: Annotated[
+        bool,
+        typer.Option("--exit-code", help="End with 10 for symptoms and 11 for violations."),
+    ] = False,
     redact: RedactOption = None,
     no_color: Annotated[bool, typer.Option("--no-color", help="Use no colours.")] = False,
     width: Annotated[
@@ -184,7 +217,7 @@ def replay(
     it took, what it cost, and how it ended.
 
     Exit codes: 0 shown, 1 not readable, 2 wrong use, 3 no such task (or several), 4 no server,
-    130 Ctrl-C.
+    130 Ctrl-C; with --exit-code 10 symptoms, 11 violations.
     """
     if not task.strip() and file is None:
         stop("name a super-task: busreplay TASK (`bus tasks` lists them)", ExitCode.USAGE)
@@ -205,8 +238,11 @@ def replay(
         stop(f"--width {width}: from {MIN_WIDTH} to {MAX_WIDTH} columns", ExitCode.USAGE)
     selection = _selection(thread, agent, kind or [], start, end, grep)
     table = _prices(prices)
+    options = _findings(finding or [], findings_file, judge=judge, off=no_findings)
+    gravest: FindingKind | None = None
 
     async def shown() -> None:
+        nonlocal gravest
         async with open_source(place) as source:
             request = Request(
                 task=await find_task(source, task),
@@ -216,15 +252,18 @@ def replay(
                 limit=limit,
                 full=full,
                 prices=table,
+                findings=options,
                 redact=redact,
                 redact_key=redact_key(),
                 width=width,
                 has_color=not no_color,
             )
             with Progress(shown=not follow) as progress:
-                await show(source, request, sys.stdout, sys.stdout.buffer, progress)
+                gravest = await show(source, request, sys.stdout, sys.stdout.buffer, progress)
 
     run(shown(), needs_server=file is None)
+    if exit_code and gravest is not None:
+        raise typer.Exit(_EXIT_CODES[gravest])
 
 
 def _selection(
@@ -246,6 +285,20 @@ def _bound(text: str, option: str) -> Bound | None:
     try:
         return parse_bound(text, option)
     except FilterValueError as error:
+        stop(str(error), ExitCode.USAGE)
+
+
+def _findings(
+    overrides: list[str], file: Path | None, *, judge: bool, off: bool
+) -> FindingOptions | None:
+    if off:
+        if overrides or file or judge:
+            stop("--no-findings leaves nothing to set or to judge", ExitCode.USAGE)
+        return None
+    try:
+        settings = load_settings(file, overrides)
+        return FindingOptions(settings=settings, judge=JudgeSettings.from_env() if judge else None)
+    except FindingSettingError as error:
         stop(str(error), ExitCode.USAGE)
 
 

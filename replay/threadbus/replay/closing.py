@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from threadbus.replay.findings.shown import write_findings
 from threadbus.replay.paint import Painter, Span
 from threadbus.replay.story import AgentTotals, Timeline, TurnOutcome
 from threadbus.replay.text import duration, first_line, money, plural
@@ -24,6 +25,11 @@ def write_closing(painter: Painter, timeline: Timeline, now: int) -> None:
         now: nanoseconds since the epoch, for the age of what is open.
     """
     _write_notes(painter, timeline, now)
+    write_findings(
+        timeline,
+        lambda text, style: _heading(painter, text, style),
+        lambda text, style: _text(painter, text, style),
+    )
     _write_agents(painter, timeline)
     _write_answer(painter, timeline)
 

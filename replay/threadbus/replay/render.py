@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Final
 
+from threadbus.replay.findings.shown import Marks
 from threadbus.replay.kept import Fork
 from threadbus.replay.layout import GUTTER, Row, write_row
 from threadbus.replay.paint import Painter, Span, agent_style
@@ -72,6 +73,7 @@ class TreeRenderer:
         self._timeline = timeline
         self._now = max(now or 0, timeline.last_at)
         self._start = timeline.opened_at or timeline.first_at
+        self._marks = Marks(painter, timeline)
         self._styles = {name: agent_style(i) for i, name in enumerate(timeline.agents)}
 
     def opening(self) -> None:
@@ -202,6 +204,7 @@ class TreeRenderer:
             room = 0 if width is None else max(width - len(indent), _MIN_BODY_CELLS)
             for piece in self._painter.wrap(self._painter.clean(line), room):
                 self._painter.line([Span(indent, "dim"), Span(piece)])
+        self._marks.write(step.seq, rest)
 
     def _body(self, step: AnyStep) -> list[str]:
         """Return the lines of a text that has more than the row can show."""

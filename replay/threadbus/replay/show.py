@@ -14,6 +14,8 @@ from threadbus.replay.closing import write_closing
 from threadbus.replay.condense import MAX_KEPT
 from threadbus.replay.export import end_line, head_line
 from threadbus.replay.feed import FeedRenderer
+from threadbus.replay.finding import FindingKind
+from threadbus.replay.findings.watch import FindingOptions, Watch
 from threadbus.replay.lanes import write_lanes
 from threadbus.replay.paint import Painter, painter_for
 from threadbus.replay.prices import Prices
@@ -66,6 +68,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     full: bool = False
     """Whether texts are shown in full, not only their beginning."""
     prices: Prices | None = None
+    findings: FindingOptions | None = None
+    """How the run is analysed; not at all where absent. ``jsonl`` is never analysed."""
     redact: Redaction | None = None
     redact_key: bytes = b""
     width: int | None = None
@@ -80,7 +84,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 async def show(
     source: Source, request: Request, out: TextIO, raw: BinaryIO, progress: Progress
-) -> None:
+) -> FindingKind | None:
     """Show a run.
 
     Args:
@@ -89,6 +93,9 @@ async def show(
         out: takes text: the tree, the timeline and the feed.
         raw: takes bytes, UTF-8 whatever the locale: every other form.
         progress: is told how far reading is.
+
+    Returns:
+        The gravest kind of what was found in the run; nothing where that is nothing.
 
     Raises:
         UnknownTaskError: the source has nothing of this task.
@@ -110,22 +117,43 @@ async def show(
         limit=request.limit,
         needs_story=not is_lines or bool(selection.thread or selection.agent),
     )
-    async with aclosing(reading.items(progress)) as items:
+    watch = Watch(None if is_lines else request.findings)
+    async with (
+        aclosing(reading.items(progress)) as entries,
+        aclosing(watch.over(entries, lambda read: read.item)) as items,
+    ):
         match request.format:
             case Format.JSONL:
-                await _show_lines(items, reading, request, raw)
+                await _show_lines(entries, reading, request, raw)
             case Format.TREE | Format.TIMELINE if request.follow:
-                await _show_feed(items, reading, request, out)
+                await _show_feed(items, reading, watch, request, out)
             case Format.TREE | Format.TIMELINE:
-                await _show_picture(items, reading, request, out)
+                await _show_picture(items, reading, watch, request, out)
             case Format.JSON:
                 async for _ in items:
                     pass
-                document = msgspec.json.encode(reading.chosen())
+                document = msgspec.json.encode(await _analysed(reading, watch))
                 raw.write(msgspec.json.format(document, indent=2) + b"\n")
                 raw.flush()
             case _:
-                await _show_form(items, reading, request, raw)
+                await _show_form(items, reading, watch, request, raw)
+    return watch.analysis.gravest
+
+
+async def _analysed(reading: Reading, watch: Watch) -> Timeline:
+    """Return what is asked for of the story, with what was found in it."""
+    whole = reading.fold.timeline
+    await watch.finish(whole, None if whole.is_imported else _now(whole))
+    chosen = reading.chosen()
+    wanted = reading.sieve.selection
+    if chosen is whole or not (wanted.thread or wanted.agent):
+        return chosen
+    found = [
+        one
+        for one in whole.findings
+        if wanted.thread in {"", one.thread} and wanted.agent in {"", one.agent}
+    ]
+    return msgspec.structs.replace(chosen, findings=found)
 
 
 async def _show_lines(
@@ -152,14 +180,14 @@ async def _show_lines(
 
 
 async def _show_form(
-    items: AsyncIterator[Read], reading: Reading, request: Request, raw: BinaryIO
+    items: AsyncIterator[Read], reading: Reading, watch: Watch, request: Request, raw: BinaryIO
 ) -> None:
     # The other forms need none of it.
     from threadbus.replay.forms import FORMS, FormOptions
 
     async for _ in items:
         pass
-    timeline = reading.chosen()
+    timeline = await _analysed(reading, watch)
     options = FormOptions(selection=request.selection, now=_now(timeline))
     pieces = FORMS[request.format](timeline, options)
     raw.writelines(piece.encode("utf-8", "backslashreplace") for piece in pieces)
@@ -167,7 +195,7 @@ async def _show_form(
 
 
 async def _show_picture(
-    items: AsyncIterator[Read], reading: Reading, request: Request, out: TextIO
+    items: AsyncIterator[Read], reading: Reading, watch: Watch, request: Request, out: TextIO
 ) -> None:
     painter = request.painter(out)
     opened = False
@@ -177,7 +205,7 @@ async def _show_picture(
             TreeRenderer(painter, reading.fold.timeline).opening()
             painter.flush()
             opened = True
-    timeline = reading.chosen()
+    timeline = await _analysed(reading, watch)
     now = _now(timeline)
     only_one = bool(request.selection.agent)
     renderer = TreeRenderer(painter, timeline, now, shows_asked=only_one, full=request.full)
@@ -193,7 +221,7 @@ async def _show_picture(
 
 
 async def _show_feed(
-    items: AsyncIterator[Read], reading: Reading, request: Request, out: TextIO
+    items: AsyncIterator[Read], reading: Reading, watch: Watch, request: Request, out: TextIO
 ) -> None:
     painter = request.painter(out)
     fold = reading.fold
@@ -209,6 +237,7 @@ async def _show_feed(
         painter.flush()
     reading.sieve.check(fold.timeline)
     timeline = fold.timeline
+    await _analysed(reading, watch)
     now = _now(timeline)
     painter.line()
     renderer = TreeRenderer(painter, timeline, now)

@@ -73,8 +73,11 @@ class ExitCode(IntEnum):
     """The id names no super-task, or more than one."""
     NO_SERVER = 4
     """No usable server answers."""
+    SYMPTOM = 10
+    """With ``--exit-code``: symptoms were found, and nothing graver."""
     VIOLATION = 11
-    """A log was checked and is not sound."""
+    """A log was checked and is not sound; with ``--exit-code`` also: a rule of the protocol was
+    broken in the run."""
     INTERRUPTED = 130
     """Ctrl-C."""
 

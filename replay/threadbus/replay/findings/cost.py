@@ -84,7 +84,8 @@ class CostShare(Detector):
 
     def _wasted(self, end: End, whole: int) -> None:
         answer = self.scene.get(end.timeline.accepted_answer)
-        if answer is None:
+        if answer is None or end.timeline.left_out:
+            # What was left out of a very long story may have been of use.
             return
         above = self._above(answer)
         useful = sum(

@@ -128,6 +128,7 @@ class Scene:
         is_obs = seen.is_obs = event.event_class is EventClass.OBS
         cause = seen.cause = None if event.cause is None else known.get(event.cause)
         seen.before = self.last
+        seen.is_excused = bool(self.pending or self.is_paused)
         if isinstance(data, TaskForked):
             # Nobody worked between what was copied and the fork; those asked begin anew.
             self.jobs.clear()

@@ -26,6 +26,7 @@ class Seen:
         "cause",
         "event",
         "gap",
+        "is_excused",
         "is_obs",
         "job",
         "ref",
@@ -46,6 +47,8 @@ class Seen:
         """The event that it answers, if that is in the log before it."""
         self.gap = 0
         """Nanoseconds since the event before it; 0 where nothing was open then."""
+        self.is_excused = False
+        """Whether the task was paused, or a person was asked, before it."""
         self.before: Ref | None = None
         """The event before it."""
         self.job: Job | None = None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from threadbus.replay.finding import Finding, FindingKind, Judgement
-from threadbus.replay.layout import Row
+from threadbus.replay.layout import Row, write_row
 from threadbus.replay.paint import Painter, Span
 from threadbus.replay.story import ModelStep, SaidStep, Timeline, ToolStep, Turn
 from threadbus.replay.text import duration, first_line, offset, plural
@@ -40,16 +40,22 @@ class Marks:
             if place >= 0:
                 self._at.setdefault(seqs[place], []).append(finding)
 
-    def take(self, seq: int) -> list[Row]:
-        """Return the rows below a step; empty when it comes up again."""
+    def write(self, seq: int, branches: str) -> None:
+        """Write what was found at a step below it, once.
+
+        Args:
+            seq: the step.
+            branches: what stands before the lines that it goes on in.
+        """
         findings = self._at.pop(seq, None)
         if findings is None:
-            return []
+            return
         rows = [self._row(finding) for finding in findings[:MAX_MARKS]]
         if len(findings) > MAX_MARKS:
             more = plural(len(findings) - MAX_MARKS, "more finding")
             rows.append(Row([Span(f"! {more}", "dim")]))
-        return rows
+        for row in rows:
+            write_row(self._painter, "", f"{branches}  ", f"{branches}    ", row)
 
     def _row(self, finding: Finding) -> Row:
         style = _STYLES[finding.kind]
@@ -68,7 +74,6 @@ def _seqs(timeline: Timeline) -> Iterator[int]:
 
 
 def write_findings(
-    painter: Painter,
     timeline: Timeline,
     heading: Callable[[str, str], None],
     line: Callable[[str, str], None],
@@ -76,10 +81,9 @@ def write_findings(
     """Write what was found, and the suspected cause.
 
     Args:
-        painter: makes texts clean.
         timeline: the run.
-        heading: writes a heading in a style.
-        line: writes a line in a style.
+        heading: writes a heading in a style, made harmless.
+        line: writes a line in a style, made harmless.
     """
     findings = timeline.findings
     start = timeline.opened_at or timeline.first_at
@@ -107,7 +111,7 @@ def write_findings(
             what = _what(timeline, suspect.seq)
             line(f"{suspect.score:.2f} {suspect.agent} at {suspect.seq}{what}", "warn")
             for reason in suspect.reasons[:2]:
-                line(f"     {reason}", "dim")
+                line(f"because {reason}", "dim")
 
 
 def _write_judgement(judgement: Judgement, line: Callable[[str, str], None]) -> None:

@@ -168,7 +168,7 @@ class StalledAgent(Detector):
 
     def see_silence(self, seen: Seen) -> None:
         job = seen.job
-        if job is None or job.quiet_ns <= self._floor or job.had_child:
+        if job is None or job.quiet_ns <= self._floor or job.had_child or seen.is_excused:
             return
         if job.quiet_ns > self._limit(job.agent):
             self._tell(job.before, job, job.quiet_ns)

@@ -7,7 +7,6 @@ from typing import TypeVar
 
 import msgspec
 
-from threadbus.replay.finding import FindingKind
 from threadbus.replay.findings.analyser import Analyser, Analysis
 from threadbus.replay.findings.judge import JudgeSettings, ask_judge
 from threadbus.replay.findings.settings import FindingSettings
@@ -15,9 +14,6 @@ from threadbus.replay.source import LogItem
 from threadbus.replay.story import Timeline
 
 T = TypeVar("T")
-
-GRAVITY = {None: 0, FindingKind.HINT: 0, FindingKind.SYMPTOM: 10, FindingKind.VIOLATION: 11}
-"""The exit code for the gravest finding, where it is asked for."""
 
 
 class FindingOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,11 +37,6 @@ class Watch:
         self.analysis = Analysis()
         """What was found, once :meth:`finish` is done."""
 
-    @property
-    def exit_code(self) -> int:
-        """How grave the gravest finding is: 0, 10 or 11."""
-        return GRAVITY[self.analysis.gravest]
-
     async def over(
         self, items: AsyncIterator[T], entry_of: Callable[[T], LogItem]
     ) -> AsyncGenerator[T]:
@@ -56,12 +47,12 @@ class Watch:
                 analyser.apply(entry_of(item))
             yield item
 
-    async def finish(self, timeline: Timeline, now: int) -> None:
+    async def finish(self, timeline: Timeline, now: int | None) -> None:
         """Put what was found into *timeline*, and the opinion of a judge that is asked for.
 
         Args:
             timeline: the whole run, as it was folded.
-            now: nanoseconds since the epoch.
+            now: nanoseconds since the epoch; absent where nothing more will come.
 
         Cancellation: safe; without the opinion.
         """
