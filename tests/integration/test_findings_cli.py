@@ -8,12 +8,15 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from typer.testing import CliRunner
 
 from tests.support.busreplay import busreplay
 from tests.support.model_servers import playing
 from tests.support.story import Story
 from threadbus.replay import Timeline, export_line
+from threadbus.replay.cli import app
 
+RUNNER = CliRunner()
 TWICE = "We should read the report first."
 
 
@@ -81,25 +84,26 @@ def test_the_exit_code_tells_the_gravest_finding(
     files: dict[str, Path], name: str, options: list[str], code: int
 ) -> None:
     """Only where it is asked for."""
-    result = busreplay("--file", files[name], *options)
+    result = RUNNER.invoke(app, ["--file", str(files[name]), *options])
 
-    assert (result.returncode, result.stderr) == (code, b"")
-    assert (b"! R1" in result.stdout) is ("--no-findings" not in options)
+    assert (result.exit_code, result.stderr) == (code, "")
+    assert ("! R1" in result.stdout) is ("--no-findings" not in options)
 
 
 def test_settings_come_from_a_file_and_from_options(files: dict[str, Path], tmp_path: Path) -> None:
     """What cannot be used is wrong use, and the message says what there is."""
     file = tmp_path / "findings.toml"
     file.write_text("[findings.R1]\ntimes = 3\n", encoding="utf-8")
-    quiet = busreplay("--file", files["symptom"], "--findings-file", file)
-    loud = busreplay("--file", files["symptom"], "--findings-file", file, "--finding", "R1.times=2")
-    wrong = busreplay("--file", files["symptom"], "--finding", "R1.tims=3")
-    both = busreplay("--file", files["symptom"], "--no-findings", "--finding", "R1.times=3")
+    given = ["--file", str(files["symptom"])]
+    quiet = RUNNER.invoke(app, [*given, "--findings-file", str(file)])
+    loud = RUNNER.invoke(app, [*given, "--findings-file", str(file), "--finding", "R1.times=2"])
+    wrong = RUNNER.invoke(app, [*given, "--finding", "R1.tims=3"])
+    both = RUNNER.invoke(app, [*given, "--no-findings", "--finding", "R1.times=3"])
 
-    assert b"! R1" not in quiet.stdout
-    assert b"! R1" in loud.stdout
-    assert (wrong.returncode, b"times, min_chars" in wrong.stderr) == (2, True)
-    assert (both.returncode, b"nothing to set" in both.stderr) == (2, True)
+    assert "! R1" not in quiet.stdout
+    assert "! R1" in loud.stdout
+    assert (wrong.exit_code, "times, min_chars" in wrong.stderr) == (2, True)
+    assert (both.exit_code, "nothing to set" in both.stderr) == (2, True)
 
 
 async def test_a_judge_is_asked_only_where_it_is_asked_for(files: dict[str, Path]) -> None:

@@ -49,7 +49,7 @@ _MAX_WAITS: Final = 256
 _UPWARDS: Final = 8
 
 
-class Job(msgspec.Struct, kw_only=True):
+class Job(msgspec.Struct, kw_only=True, gc=False):
     """What an agent makes of one mention."""
 
     mention: EventId

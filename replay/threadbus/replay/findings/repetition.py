@@ -27,7 +27,7 @@ from threadbus.schemas import (
 _MAX_STREAKS: Final = 20_000
 
 
-class _Streak(msgspec.Struct):
+class _Streak(msgspec.Struct, gc=False):
     progress: int
     first: Ref
     count: int = 1

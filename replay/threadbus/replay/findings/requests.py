@@ -43,7 +43,7 @@ _ALIKE: Final = 0.8
 _ENDS: Final = frozenset({AssignmentCancelled, AssignmentFailed, AssignmentFinished})
 
 
-class Request(msgspec.Struct, kw_only=True):
+class Request(msgspec.Struct, kw_only=True, gc=False):
     """One piece of work, or one question."""
 
     id: EventId
