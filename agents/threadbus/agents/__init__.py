@@ -11,6 +11,7 @@ from threadbus.agents.agent import (
     from_callable,
 )
 from threadbus.agents.by_hand import decline, reply_to
+from threadbus.agents.context import current_traceparent
 from threadbus.agents.errors import (
     AgentError,
     AgentLoadError,
@@ -55,6 +56,7 @@ __all__ = [
     "Thinking",
     "TurnOverError",
     "TurnTimeoutError",
+    "current_traceparent",
     "decline",
     "from_callable",
     "load_agent",

@@ -27,6 +27,8 @@
     │   ├── PlaybookFormatError             the file breaks the format
     │   ├── PlaybookMissError               no play matches a request
     │   └── PlaybookTemplateError           a template names what is not there
+    ├── JaegerMissingError                  no Jaeger and no Docker (see cli/jaeger.py)
+    ├── JaegerFailedError                   a Jaeger that does not run (see cli/jaeger.py)
     ├── UnknownTeamError                    no such team (see teams/script.py)
     └── DemoError                           the demo did not come to its answer (the same)
 

@@ -143,7 +143,7 @@ async def _end(work: asyncio.Task[Any], abandoned: set[asyncio.Task[Any]]) -> No
     work.add_done_callback(_take_note)
     await asyncio.wait({work}, timeout=_GRACE_S)
     if not work.done():
-        _log.error("a handler does not end when it is cancelled", task=work.get_name())
+        _log.error("a handler does not end when it is cancelled", handler=work.get_name())
 
 
 def _take_note(work: asyncio.Task[Any]) -> None:

@@ -35,6 +35,8 @@ from threadbus.schemas import (
     derive_thread_id,
     parse_agent_name,
     text_of,
+    traceparent,
+    turn_span_id,
 )
 
 if TYPE_CHECKING:
@@ -95,6 +97,11 @@ class Mention:
     def agent(self) -> AgentName:
         """The agent itself."""
         return self._bus.name
+
+    @property
+    def traceparent(self) -> str:
+        """The W3C trace context of this turn: what is traced beneath it is shown beneath it."""
+        return traceparent(self.task, turn_span_id(self.event.id, self.agent))
 
     @property
     def bus(self) -> Bus:

@@ -18,6 +18,7 @@ from typing import Any, Final
 import structlog
 
 from threadbus.agents.agent import Agent, MentionHandler
+from threadbus.agents.context import in_turn
 from threadbus.agents.errors import (
     BadReplyError,
     GiveUpError,
@@ -183,6 +184,10 @@ class Turn:
 
         Cancellation: the attempt is recorded as aborted and the mention goes back at once.
         """
+        with in_turn(self.event, self._place.agent.name):
+            await self._run(rest)
+
+    async def _run(self, rest: Callable[[float], Awaitable[bool]]) -> None:
         self.started_at = time.time_ns()
         wait = _FIRST_WAIT_S
         try:

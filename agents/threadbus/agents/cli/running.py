@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -18,6 +18,7 @@ from threadbus.agents.agent import Agent
 from threadbus.agents.cli.app import command
 from threadbus.agents.cli.exits import ExitCode
 from threadbus.agents.cli.failures import UsageError
+from threadbus.agents.cli.jaeger import OTLP_PORT, UI_PORT, running_jaeger
 from threadbus.agents.cli.results import Running, Up
 from threadbus.agents.cli.shell import Shell
 from threadbus.agents.cli.text import safe_url
@@ -48,6 +49,10 @@ async def up(
             help="Force each event to the disk before it is acknowledged: survives a power cut.",
         ),
     ] = False,
+    jaeger: Annotated[
+        bool,
+        typer.Option("--jaeger", help="Run a Jaeger too, for traces: docs/traces.md."),
+    ] = False,
 ) -> None:
     """Keep a server running in this terminal until Ctrl-C.
 
@@ -74,12 +79,19 @@ async def up(
         shell.say("  bus init my-agent      make an agent to start from")
         shell.say("  bus status             see what there is")
         shell.say("  bus demo               see a team at work, on a server of its own")
+        if jaeger:
+            shell.say(f"Jaeger is up at http://127.0.0.1:{UI_PORT}", "bold green")
+            shell.say("  bus trace              send it every super-task, live")
+            shell.say(f"  busreplay TASK --otlp http://127.0.0.1:{OTLP_PORT}")
         shell.say("Commands on other machines or of other users need:")
         shell.say(f"  export BUS_URL={running.url}")
         shell.say("Ctrl-C stops the server; the data stays.", "dim")
         sys.stdout.flush()
 
-    await server.run_foreground(data=data, host=host, port=port, settings=limits, on_ready=on_ready)
+    async with running_jaeger() if jaeger else nullcontext():
+        await server.run_foreground(
+            data=data, host=host, port=port, settings=limits, on_ready=on_ready
+        )
     shell.note("stopped; the data is kept", "dim")
 
 

@@ -12,3 +12,6 @@ PLAYBOOK_HEADER: Final = "X-Threadbus-Playbook"
 
 PLAYBOOK: Final = "playbook"
 """What a playbook server calls its model, and itself in ``system_fingerprint``."""
+
+TRACE_HEADER: Final = "traceparent"
+"""Request header with the W3C trace context of the turn that asks."""

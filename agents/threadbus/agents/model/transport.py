@@ -22,12 +22,18 @@ from openai import (
     Timeout,
 )
 
+from threadbus.agents.context import current_traceparent
 from threadbus.agents.errors import (
     InvalidSettingError,
     ModelOutputTooLargeError,
     ModelRefusedError,
 )
-from threadbus.agents.model.labels import AGENT_HEADER, PLAYBOOK, PLAYBOOK_HEADER
+from threadbus.agents.model.labels import (
+    AGENT_HEADER,
+    PLAYBOOK,
+    PLAYBOOK_HEADER,
+    TRACE_HEADER,
+)
 from threadbus.agents.model.messages import JsonObject
 from threadbus.agents.model.settings import ModelSettings
 from threadbus.agents.model.wire import (
@@ -158,7 +164,11 @@ class Transport:
         limit = 6 * self._settings.max_output_chars + 1024 * 1024
         try:
             async with create(
-                model=model, messages=messages, stream=stream, extra_body=rest
+                model=model,
+                messages=messages,
+                stream=stream,
+                extra_body=rest,
+                extra_headers=_trace_headers(),
             ) as response:
                 self._is_playbook = PLAYBOOK_HEADER in response.headers
                 if "text/event-stream" in response.headers.get("content-type", ""):
@@ -265,6 +275,12 @@ def _server_message(body: bytes) -> tuple[str, str]:
             return message, ""
         case None:
             return parsed.message or bytes(parsed.detail).decode("utf-8", "replace"), ""
+
+
+def _trace_headers() -> dict[str, str]:
+    """Return what lets a server that is traced itself put its spans beneath the turn."""
+    parent = current_traceparent()
+    return {TRACE_HEADER: parent} if parent else {}
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:

@@ -1,0 +1,242 @@
+"""A Jaeger beside the server: found on this machine, or run by Docker, and ended with us.
+
+Jaeger keeps traces in memory here: what it shows is gone when it stops, and can be sent again at
+any time, since the log is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import signal
+import tempfile
+from asyncio.subprocess import Process
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from threadbus.agents.errors import AgentError
+
+VARIABLE: Final = "BUS_JAEGER"
+"""The Jaeger binary; where it is absent, one on the PATH or one that ops/jaeger.sh built."""
+
+IMAGE_VARIABLE: Final = "BUS_JAEGER_IMAGE"
+DEFAULT_IMAGE: Final = "jaegertracing/jaeger:2.13.0"
+OTLP_PORT: Final = 4318
+UI_PORT: Final = 16686
+
+_MAX_TRACES: Final = 20_000
+_START_S: Final = 60.0
+_STOP_S: Final = 5.0
+_LOOK_S: Final = 0.1
+_TOLD_CHARS: Final = 600
+
+# A watchdog reads a pipe of which we hold the other end, and ends the group when we are gone,
+# however we died (see threadbus.bus.server).
+_LEASHED: Final = """\
+exec 3<&0 </dev/null
+(trap '' TERM; read -r _ <&3; kill -TERM 0; sleep 5; kill -KILL 0) &
+exec 3<&-
+exec "$@"
+"""
+
+
+class JaegerMissingError(AgentError):
+    """There is neither a Jaeger nor a Docker engine on this machine."""
+
+    def __init__(self, looked: Sequence[str]) -> None:
+        super().__init__(tuple(looked))
+        self.looked = tuple(looked)
+
+    def __str__(self) -> str:
+        return (
+            f"no Jaeger here (looked at {', '.join(self.looked)}) and no Docker to run one; build "
+            "one with `sh ops/jaeger.sh` (Go is needed), or get a release of jaeger and say where "
+            f"it is with {VARIABLE}"
+        )
+
+
+class JaegerFailedError(AgentError):
+    """Jaeger was started and does not answer."""
+
+    def __init__(self, program: str, reason: str) -> None:
+        super().__init__(program, reason)
+        self.program = program
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.program} does not run: {self.reason}"
+
+
+def find_jaeger(environ: Mapping[str, str] = os.environ) -> Path | None:
+    """Return the Jaeger binary of this machine, or None where there is none."""
+    for place in _places(environ):
+        found = shutil.which(place, path=environ.get("PATH"))
+        if found is not None:
+            return Path(found)
+    return None
+
+
+def _places(environ: Mapping[str, str]) -> list[str]:
+    given = environ.get(VARIABLE)
+    if given:
+        return [given]
+    home = Path(environ.get("HOME") or Path.home())
+    return ["jaeger", str(home / ".cache" / "threadbus" / "bin" / "jaeger")]
+
+
+def jaeger_config(*, otlp_port: int, ui_port: int, query_port: int, assets: Path | None) -> str:
+    """Return a configuration: OTLP over HTTP in, traces in memory, the page out; on this host."""
+    document: dict[str, Any] = {
+        "service": {
+            "extensions": ["jaeger_storage", "jaeger_query"],
+            "pipelines": {
+                "traces": {"receivers": ["otlp"], "exporters": ["jaeger_storage_exporter"]}
+            },
+            "telemetry": {"metrics": {"level": "none"}, "logs": {"level": "warn"}},
+        },
+        "extensions": {
+            "jaeger_query": {
+                "storage": {"traces": "memory"},
+                "http": {"endpoint": f"127.0.0.1:{ui_port}"},
+                "grpc": {"endpoint": f"127.0.0.1:{query_port}"},
+                **({} if assets is None else {"ui": {"assets_path": str(assets)}}),
+            },
+            "jaeger_storage": {"backends": {"memory": {"memory": {"max_traces": _MAX_TRACES}}}},
+        },
+        "receivers": {"otlp": {"protocols": {"http": {"endpoint": f"127.0.0.1:{otlp_port}"}}}},
+        "exporters": {"jaeger_storage_exporter": {"trace_storage": "memory"}},
+    }
+    # JSON is YAML.
+    return json.dumps(document, indent=2)
+
+
+@asynccontextmanager
+async def running_jaeger(
+    *,
+    otlp_port: int = OTLP_PORT,
+    ui_port: int = UI_PORT,
+    query_port: int = UI_PORT - 1,
+    environ: Mapping[str, str] = os.environ,
+) -> AsyncGenerator[str]:
+    """Run a Jaeger for as long as the context lasts.
+
+    Args:
+        otlp_port: where it takes spans.
+        ui_port: where its page and its API are.
+        query_port: where it answers over gRPC.
+        environ: says where it is (``BUS_JAEGER``), or which image Docker runs.
+
+    Yields:
+        What runs, for a person.
+
+    Raises:
+        JaegerMissingError: there is none, and no Docker.
+        JaegerFailedError: it ended, or does not answer.
+
+    Cancellation: ends it.
+    """
+    binary = find_jaeger(environ)
+    docker = shutil.which("docker", path=environ.get("PATH")) if binary is None else None
+    if binary is None and (docker is None or environ.get(VARIABLE)):
+        looked = _places(environ)
+        raise JaegerMissingError(looked)
+    with tempfile.TemporaryDirectory(prefix="threadbus-jaeger-") as folder:
+        output = Path(folder) / "output"
+        if binary is not None:
+            assets = binary.parent / "jaeger-ui"
+            config = Path(folder) / "config.yaml"
+            config.write_text(
+                jaeger_config(
+                    otlp_port=otlp_port,
+                    ui_port=ui_port,
+                    query_port=query_port,
+                    assets=assets if (assets / "index.html").is_file() else None,
+                )
+            )
+            what, words = str(binary), [str(binary), "--config", f"file:{config}"]
+        else:
+            image = environ.get(IMAGE_VARIABLE) or DEFAULT_IMAGE
+            ports = [f"127.0.0.1:{otlp_port}:{OTLP_PORT}", f"127.0.0.1:{ui_port}:{UI_PORT}"]
+            words = [docker or "docker", "run", "--rm", "--init"]
+            for port in ports:
+                words += ["--publish", port]
+            what, words = f"{image} in Docker", [*words, image]
+        async with _leashed(words, output, environ) as process:
+            await _ready(process, ui_port, what, output)
+            yield what
+
+
+@asynccontextmanager
+async def _leashed(
+    words: Sequence[str], output: Path, environ: Mapping[str, str]
+) -> AsyncGenerator[Process]:
+    with output.open("wb") as file:
+        process = await asyncio.create_subprocess_exec(
+            "/bin/sh",
+            "-c",
+            _LEASHED,
+            "threadbus-watchdog",
+            *words,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=file,
+            stderr=file,
+            start_new_session=True,
+            env=dict(environ),
+        )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(signal.SIGTERM)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_STOP_S):
+                    await process.wait()
+        # The watchdog, and whatever is left of the group.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        if process.stdin is not None:
+            process.stdin.close()
+        await process.wait()
+
+
+async def _ready(process: Process, port: int, what: str, output: Path) -> None:
+    """Wait until it answers."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + _START_S
+    while not await _answers(port):
+        if process.returncode is not None:
+            raise JaegerFailedError(what, f"it ended: {_told(output)}")
+        if loop.time() >= deadline:
+            raise JaegerFailedError(what, f"no answer at port {port}: {_told(output)}")
+        await asyncio.sleep(_LOOK_S)
+    # It may be another one's answer: ours ends soon when its ports are taken.
+    await asyncio.sleep(_LOOK_S)
+    if process.returncode is not None:
+        raise JaegerFailedError(what, f"it ended: {_told(output)}")
+
+
+async def _answers(port: int) -> bool:
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        return False
+    try:
+        writer.write(b"GET /api/v3/services HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n")
+        await writer.drain()
+        return b" 200 " in await reader.readline()
+    except OSError:
+        return False
+    finally:
+        writer.close()
+
+
+def _told(output: Path) -> str:
+    text = output.read_text("utf-8", "replace").strip()
+    lines = [line for line in text.splitlines() if "rror" in line] or text.splitlines()
+    return " ".join(" ".join(lines[-3:]).split())[-_TOLD_CHARS:] or "it said nothing"
