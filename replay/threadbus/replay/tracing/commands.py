@@ -1,0 +1,218 @@
+"""``bus trace``: the live exporter as a command, plugged into ``bus`` by its entry point."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
+
+import typer
+
+from threadbus.replay.errors import CollectorUrlError, TracesMissingError
+from threadbus.schemas import SchemaError, ThreadbusError
+
+if TYPE_CHECKING:
+    from threadbus.bus import Bus, BusSettings
+    from threadbus.replay.tracing.live import LiveExporter
+    from threadbus.replay.tracing.metrics import BusMetrics
+
+DEFAULT_URL: Final = "http://127.0.0.1:4318"
+_FAILED, _USAGE, _NO_SERVER, _INTERRUPTED = 1, 2, 4, 130
+_DRAIN_S: Final = 10.0
+_POLL_S: Final = 5.0
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
+@app.command("trace")
+def trace(
+    ctx: typer.Context,
+    *,
+    otlp: Annotated[
+        str,
+        typer.Option(
+            help="The collector, OTLP over HTTP [OTEL_EXPORTER_OTLP_ENDPOINT; "
+            f"{DEFAULT_URL} if absent]."
+        ),
+    ] = "",
+    exporter: Annotated[
+        str, typer.Option(help="Name under which the server keeps how far it got.")
+    ] = "exporter",
+    from_now: Annotated[
+        bool, typer.Option("--from-now", help="Leave out what is in the log already.")
+    ] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Stop at the end of the log instead of going on.")
+    ] = False,
+    content: Annotated[
+        bool,
+        typer.Option("--content", help="Put the beginnings of what was said into the spans."),
+    ] = False,
+    metrics: Annotated[
+        bool, typer.Option("--metrics", help="Send metrics to the collector as well.")
+    ] = False,
+    url: Annotated[str, typer.Option(help="Where the NATS server is. [BUS_URL]")] = "",
+) -> None:
+    """Export every super-task as an OpenTelemetry trace, live.
+
+    Each super-task is one trace, its id that of the trace. Ctrl-C stops; the next start goes on
+    where this one was done. docs/traces.md says what is in the spans.
+    """
+    given: dict[str, Any] = cast("dict[str, Any] | None", ctx.obj) or {}
+    where = otlp or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "") or DEFAULT_URL
+    try:
+        settings = _settings(dict(given.get("typed", {})), url)
+        work = _trace(
+            settings,
+            where,
+            exporter,
+            from_now=from_now,
+            once=once,
+            content=content,
+            with_metrics=metrics,
+        )
+        asyncio.run(work)
+    except KeyboardInterrupt:
+        raise typer.Exit(_INTERRUPTED) from None
+    except ThreadbusError as error:
+        typer.echo(f"bus: {error}", err=True)
+        raise typer.Exit(_exit_code(error)) from None
+
+
+def _settings(typed: dict[str, str], url: str) -> BusSettings:
+    """Return what counts: flags, variables, a running `bus up`, defaults."""
+    from threadbus.bus import BusError, BusSettings, server
+
+    overrides: dict[str, str | None] = dict(typed)
+    if url:
+        overrides["url"] = url
+    if "url" not in overrides and not os.environ.get("BUS_URL"):
+        with suppress(BusError):
+            state = server.read_state()
+            if state is not None:
+                overrides["url"] = state.url
+    return BusSettings.from_env(None, **overrides)
+
+
+def _exit_code(error: ThreadbusError) -> int:
+    from threadbus.bus import ConnectError, InvalidSettingError
+
+    if isinstance(error, ConnectError):
+        return _NO_SERVER
+    usage = (SchemaError, InvalidSettingError, CollectorUrlError, TracesMissingError)
+    return _USAGE if isinstance(error, usage) else _FAILED
+
+
+async def _trace(
+    settings: BusSettings,
+    url: str,
+    name: str,
+    *,
+    from_now: bool,
+    once: bool,
+    content: bool,
+    with_metrics: bool,
+) -> None:
+    from threadbus.bus import connect
+    from threadbus.replay.tracing.collector import Collector
+    from threadbus.replay.tracing.live import LiveExporter, patient
+    from threadbus.replay.tracing.otlp import encode_request
+
+    encode_request([])  # Says at once when OpenTelemetry is missing.
+    collector = Collector(url)
+    stop = asyncio.Event()
+    async with connect(settings) as bus, _metrics(url, bus, wanted=with_metrics) as metrics:
+        after = None
+        if from_now:
+            after = next(s.last_seq for s in (await bus.storage()).streams if s.name == "BUS")
+        async with bus.consuming(name, after=after) as consumer:
+            exporter = LiveExporter(
+                bus,
+                consumer,
+                # Whoever waits for the end wants to know that nobody answers.
+                collector.send if once else patient(collector.send),
+                content=content,
+                watch=None if metrics is None else metrics.watch,
+            )
+            typer.echo(
+                f"bus trace: {settings.url} to {collector.url} as {name!r}, "
+                f"from sequence {consumer.position + 1}",
+                err=True,
+            )
+            with _stopping(stop):
+                await _run(exporter, stop, once=once)
+        done = exporter.done
+        lost = f", {done.refused} refused" if done.refused else ""
+        typer.echo(
+            f"bus trace: {done.events} events, {done.spans} spans of {done.traces} ended "
+            f"super-tasks{lost}; done up to sequence {consumer.position}",
+            err=True,
+        )
+
+
+async def _run(exporter: LiveExporter, stop: asyncio.Event, *, once: bool) -> None:
+    def enough() -> bool:
+        return once or stop.is_set()
+
+    async with asyncio.TaskGroup() as tasks:
+        work = tasks.create_task(exporter.run(enough), name="threadbus.trace.export")
+        stopped = tasks.create_task(stop.wait(), name="threadbus.trace.stop")
+        await asyncio.wait({work, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        if not work.done():
+            await asyncio.wait({work}, timeout=_DRAIN_S)
+            work.cancel()
+        stopped.cancel()
+
+
+class _stopping:  # noqa: N801 - a context manager that reads as a verb
+    """Set an event at SIGTERM or SIGINT; a second one ends the process at once."""
+
+    def __init__(self, stop: asyncio.Event) -> None:
+        self._stop = stop
+
+    def _on_signal(self) -> None:
+        if self._stop.is_set():
+            os._exit(_INTERRUPTED)
+        self._stop.set()
+
+    def __enter__(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, self._on_signal)
+
+    def __exit__(self, *_: object) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().remove_signal_handler(number)
+        sys.stderr.flush()
+
+
+@asynccontextmanager
+async def _metrics(url: str, bus: Bus, *, wanted: bool) -> AsyncGenerator[BusMetrics | None]:
+    """Send metrics for as long as the context lasts, and look now and then at who waits."""
+    if not wanted:
+        yield None
+        return
+    from threadbus.replay.tracing.metrics import BusMetrics
+    from threadbus.replay.tracing.provider import meter_provider
+
+    provider = meter_provider(url)
+    metrics = BusMetrics(provider.get_meter("threadbus"))
+    looking = asyncio.create_task(_look(bus, metrics), name="threadbus.trace.look")
+    try:
+        yield metrics
+    finally:
+        looking.cancel()
+        await asyncio.wait({looking})
+        await asyncio.to_thread(provider.shutdown)
+
+
+async def _look(bus: Bus, metrics: BusMetrics) -> None:
+    from threadbus.bus import BusError
+
+    while True:
+        with suppress(BusError, TimeoutError):
+            metrics.waiting = await bus.pending_mentions()
+        await asyncio.sleep(_POLL_S)
