@@ -37,7 +37,7 @@ MAX_WEIGHT: Final = 500_000
 """Ids of events that are kept in memory, of all super-tasks together."""
 
 _FLUSH_S: Final = 0.5
-_LOOK_S: Final = 1.0
+_LOOK_S: Final = 0.5
 _COMMIT_EVERY: Final = 1_000
 _FIRST_PAUSE_S: Final = 0.2
 _LONGEST_PAUSE_S: Final = 10.0
