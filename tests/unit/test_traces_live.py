@@ -14,13 +14,14 @@ from tests.support.eventually import eventually
 from tests.support.running_agents import agent_of, find, running
 from threadbus.bus import Bus
 from threadbus.bus.testing import InMemoryBackend, connect_in_memory
-from threadbus.replay import Finding, FindingKind, Timeline
+from threadbus.replay import Finding, FindingKind, LogItem
 from threadbus.replay.errors import CollectorRefusedError, CollectorUnreachableError
+from threadbus.replay.tracing.examining import Examine
 from threadbus.replay.tracing.inprocess import tracing
 from threadbus.replay.tracing.live import Exported, LiveExporter, patient
 from threadbus.replay.tracing.model import Span
 from threadbus.replay.tracing.otlp import encode_span
-from threadbus.replay.tracing.run import Examine, spans_of, trace_run
+from threadbus.replay.tracing.run import spans_of, trace_run
 from threadbus.schemas import (
     AgentCard,
     AnswerSubmitted,
@@ -49,6 +50,28 @@ class Sink:
     def bytes_of(self, task: TaskId) -> set[bytes]:
         """Return the spans of one super-task as bytes, each once."""
         return {encode_span(span) for span in self.spans if span.trace == task}
+
+
+class Counting:
+    """Finds how many entries there are."""
+
+    def __init__(self) -> None:
+        self.seen: list[LogItem] = []
+
+    def apply(self, item: LogItem) -> None:
+        """Take the next entry."""
+        self.seen.append(item)
+
+    def findings(self) -> Sequence[Finding]:
+        """Say how many there are."""
+        last = self.seen[-1]
+        text = f"{len(self.seen)} entries"
+        kind = FindingKind.HINT
+        return [
+            Finding(
+                detector="T1", name="test", kind=kind, seq=last.seq, at=last.stored_at, text=text
+            )
+        ]
 
 
 @pytest.fixture
@@ -174,22 +197,10 @@ async def test_a_turn_that_never_ends_does_not_hold_up_the_trace(
 async def test_findings_are_looked_for_when_a_run_has_ended(user: Bus) -> None:
     """The live root has the findings of the whole run, as the one of a replay."""
 
-    def examine(timeline: Timeline) -> Sequence[Finding]:
-        return [
-            Finding(
-                detector="T1",
-                name="test",
-                kind=FindingKind.HINT,
-                seq=timeline.last_seq,
-                at=timeline.last_at,
-                text=f"{timeline.totals.events} events",
-            )
-        ]
-
     sink = Sink()
-    async with exporting(user, sink, examine=examine):
+    async with exporting(user, sink, examine=Counting):
         (task,) = await interleaved(user, 1)
-    again = [span async for group in trace_run(user.read(task), examine=examine) for span in group]
+    again = [span async for group in trace_run(user.read(task), examine=Counting) for span in group]
 
     assert sink.bytes_of(task) == {encode_span(span) for span in again}
     (root,) = [span for span in sink.spans if span.parent is None]

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.runs import revenue_run, troubled_run
 from tests.support.story import MS, NUMBERS, Story
-from threadbus.replay import FileSource, Finding, FindingKind, Timeline, find_task
+from threadbus.replay import FileSource, Finding, FindingKind, LogItem, find_task
 from threadbus.replay.tracing import semconv as sc
 from threadbus.replay.tracing.model import Span, SpanKind, Value
 from threadbus.replay.tracing.otlp import encode_request, encode_span
@@ -298,25 +298,36 @@ async def test_findings_are_events_of_the_root() -> None:
     story = simple_run()
     blamed = story.log[1].event.id
 
-    def examine(timeline: Timeline) -> Sequence[Finding]:
-        assert timeline.closed_at is not None
-        return [
-            Finding(
-                detector="R1",
-                name="loop",
-                kind=FindingKind.VIOLATION,
-                seq=6,
-                at=timeline.last_at,
-                text="It asked the same thing again.",
-                evidence=(blamed,),
-            )
-        ]
+    class Examiner:
+        """Finds one thing."""
+
+        def __init__(self) -> None:
+            self.seen: list[LogItem] = []
+
+        def apply(self, item: LogItem) -> None:
+            """Take the next entry."""
+            self.seen.append(item)
+
+        def findings(self) -> Sequence[Finding]:
+            """Say what was found."""
+            assert len(self.seen) == len(story.log)
+            return [
+                Finding(
+                    detector="R1",
+                    name="loop",
+                    kind=FindingKind.VIOLATION,
+                    seq=6,
+                    at=self.seen[-1].stored_at,
+                    text="It asked the same thing again.",
+                    evidence=(blamed,),
+                )
+            ]
 
     async def log() -> AsyncIterator[Recorded]:
         for entry in story.log:
             yield entry
 
-    spans = [span async for group in trace_run(log(), examine=examine) for span in group]
+    spans = [span async for group in trace_run(log(), examine=Examiner) for span in group]
     root = named(spans, "invoke_workflow")
     (event,) = root.events
 

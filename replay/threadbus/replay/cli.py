@@ -115,7 +115,7 @@ def replay(
             "which --file reads. json: one document of the whole story. "
             "html: a page to look around in. markdown: a report. mermaid: a sequence diagram. "
             "dot: what caused what. "
-            "chrome-trace: lanes of time, for Perfetto.",
+            "chrome-trace: lanes of time, for Perfetto. otlp-json: OpenTelemetry's spans.",
         ),
     ] = Format.TREE,
     thread: Annotated[
@@ -202,6 +202,13 @@ def replay(
     limit: Annotated[
         int | None, typer.Option(help="Read no more than this many entries of the log.")
     ] = None,
+    otlp: Annotated[
+        str,
+        typer.Option(
+            metavar="URL",
+            help="Send the run as a trace to a collector (http://127.0.0.1:4318) instead.",
+        ),
+    ] = "",
     url: UrlOption = None,
     creds: CredsOption = None,
     nkey: NkeyOption = None,
@@ -225,6 +232,11 @@ def replay(
         stop(f"--limit {limit}: at least 1 entry must be read", ExitCode.USAGE)
     if follow and file is not None:
         stop("--follow needs a server: a file does not grow", ExitCode.USAGE)
+    if otlp or output is Format.OTLP_JSON:
+        if follow:
+            stop("a trace is not followed: `bus trace` exports live", ExitCode.USAGE)
+        if at or limit or redact or any((thread, agent, kind, start, end, grep)):
+            stop("a trace is whole, without filters, --at, --limit and --redact", ExitCode.USAGE)
     place = Place(file=file, url=url, credentials=creds, nkey=nkey, connect_timeout=connect_timeout)
     if at:
         if output not in (Format.TREE, Format.JSON) or follow or thread or agent:
@@ -244,6 +256,11 @@ def replay(
     async def shown() -> None:
         nonlocal gravest
         async with open_source(place) as source:
+            if otlp:
+                from threadbus.replay.tracing.sending import send_run
+
+                await send_run(source, await find_task(source, task), otlp, sys.stdout)
+                return
             request = Request(
                 task=await find_task(source, task),
                 format=output,

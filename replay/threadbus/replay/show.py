@@ -54,6 +54,8 @@ class Format(StrEnum):
     """What caused what, as a graph."""
     CHROME_TRACE = "chrome-trace"
     """Lanes of time, for a viewer of trace events."""
+    OTLP_JSON = "otlp-json"
+    """OpenTelemetry's spans, for Jaeger's upload and other viewers."""
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,6 +105,12 @@ async def show(
 
     Cancellation: safe; what was written stays.
     """
+    if request.format is Format.OTLP_JSON:
+        from threadbus.replay.tracing.sending import json_of_run
+
+        raw.write(await json_of_run(source, request.task))
+        raw.flush()
+        return
     is_lines = request.format is Format.JSONL
     selection = request.selection
     reading = Reading(

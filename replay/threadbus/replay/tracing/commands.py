@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
+import structlog
 import typer
 
 from threadbus.replay.errors import CollectorUrlError, TracesMissingError
@@ -119,9 +120,14 @@ async def _trace(
 ) -> None:
     from threadbus.bus import connect
     from threadbus.replay.tracing.collector import Collector
+    from threadbus.replay.tracing.examining import RunExaminer
     from threadbus.replay.tracing.live import LiveExporter, patient
     from threadbus.replay.tracing.otlp import encode_request
 
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger("warning"),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
     encode_request([])  # Says at once when OpenTelemetry is missing.
     collector = Collector(url)
     stop = asyncio.Event()
@@ -135,6 +141,7 @@ async def _trace(
                 consumer,
                 # Whoever waits for the end wants to know that nobody answers.
                 collector.send if once else patient(collector.send),
+                examine=RunExaminer,
                 content=content,
                 watch=None if metrics is None else metrics.watch,
             )

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from threadbus.replay.tracing.collector import Collector
+from threadbus.replay.tracing.examining import Examine, RunExaminer
 from threadbus.replay.tracing.live import LiveExporter, patient
 from threadbus.replay.tracing.model import Span
-from threadbus.replay.tracing.run import Examine
 from threadbus.schemas import AgentName, parse_agent_name
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ async def tracing(
     *,
     name: str = "",
     agent: str | None = None,
-    examine: Examine | None = None,
+    examine: Examine | None = RunExaminer,
     content: bool = False,
     drain: timedelta = _DRAIN,
 ) -> AsyncGenerator[LiveExporter]:

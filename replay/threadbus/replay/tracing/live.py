@@ -20,10 +20,9 @@ import structlog
 from threadbus.replay.errors import CollectorRefusedError, CollectorUnreachableError
 from threadbus.replay.finding import Finding
 from threadbus.replay.source import LogItem, closing
-from threadbus.replay.timeline import TimelineFold
+from threadbus.replay.tracing.examining import Bounded, Examine
 from threadbus.replay.tracing.model import Span
 from threadbus.replay.tracing.otlp import MAX_BATCH_BYTES, size_of
-from threadbus.replay.tracing.run import MAX_EXAMINED_EVENTS, Examine
 from threadbus.replay.tracing.spans import SETTLE_NS, SpanFold
 from threadbus.schemas import Recorded, TaskId, TaskOpened
 
@@ -225,17 +224,13 @@ class LiveExporter:
         """Look for what went wrong; a run that ends is read once more for it."""
         if self._examine is None:
             return ()
-        story = TimelineFold()
-        count = 0
+        examiner = Bounded(self._examine)
         async with closing(self._bus.read(task)) as entries:
             async for entry in entries:
-                count += 1
                 if entry.seq > last:
                     break
-                if count > MAX_EXAMINED_EVENTS:
-                    return ()
-                story.apply(entry)
-        return self._examine(story.timeline)
+                examiner.apply(entry)
+        return examiner.findings()
 
     # out
 

@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
-from typing import Final, TypeAlias
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from typing import Final
 
-from threadbus.replay.finding import Finding
 from threadbus.replay.source import LogItem, closing
-from threadbus.replay.story import Timeline
-from threadbus.replay.timeline import TimelineFold
+from threadbus.replay.tracing.examining import Bounded, Examine
 from threadbus.replay.tracing.model import Span
 from threadbus.replay.tracing.spans import SpanFold
 
 LARGE_TRACE_SPANS: Final = 5_000
 """A trace of more spans is sent all the same, but some viewers are slow with it."""
-
-MAX_EXAMINED_EVENTS: Final = 200_000
-"""Events of a run at most for findings to be looked for: they need the whole story in memory."""
-
-Examine: TypeAlias = Callable[[Timeline], Sequence[Finding]]
-"""Says what is to be found in a run; the findings become events of the root span."""
-
-
-def no_findings(_: Timeline) -> Sequence[Finding]:
-    """Look for nothing."""
-    return ()
 
 
 async def trace_run(
@@ -49,30 +36,22 @@ async def trace_run(
 
     Cancellation: safe.
     """
-    fold, story = SpanFold(content=content), TimelineFold()
-    count = 0
-
-    def findings() -> Sequence[Finding]:
-        if examine is None or count > MAX_EXAMINED_EVENTS:
-            return ()
-        return examine(story.timeline)
-
+    fold, examiner = SpanFold(content=content), Bounded(examine)
     async with closing(entries):
         async for entry in entries:
             spans: list[Span] = []
             if fold.due(entry.stored_at):
-                spans += fold.settle(findings())
-            count += 1
-            if examine is not None and not fold.is_settled and count <= MAX_EXAMINED_EVENTS:
-                story.apply(entry)
+                spans += fold.settle(examiner.findings())
+            if not fold.is_settled:
+                examiner.apply(entry)
             spans += fold.apply(entry)
             if fold.due(entry.stored_at):
-                spans += fold.settle(findings())
+                spans += fold.settle(examiner.findings())
             if spans:
                 yield spans
     if not fold.is_settled:
         done = fold.due(time.time_ns() if now is None else now)
-        yield fold.settle(findings()) if done else fold.preview(findings())
+        yield fold.settle(examiner.findings()) if done else fold.preview(examiner.findings())
 
 
 def spans_of(
