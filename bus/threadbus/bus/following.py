@@ -165,6 +165,11 @@ class Follower(AsyncIterator[Entry]):
             self._batch.extend(await anext(history))
         except StopAsyncIteration:
             self._history = None
+        except asyncio.CancelledError:
+            # It ended the generator, not the history: whoever asks again reads on from there.
+            self._history = None
+            self._lost = True
+            raise
         except ReadTimeoutError as error:
             # Whoever follows has a deadline of their own, or none.
             _log.warning("the log does not answer, trying on", reason=error.reason)

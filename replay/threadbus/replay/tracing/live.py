@@ -12,6 +12,7 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
@@ -38,6 +39,7 @@ MAX_WEIGHT: Final = 500_000
 _FLUSH_S: Final = 0.5
 _LOOK_S: Final = 0.5
 _COMMIT_EVERY: Final = 1_000
+_AHEAD: Final = 256
 _FIRST_PAUSE_S: Final = 0.2
 _LONGEST_PAUSE_S: Final = 10.0
 _FATAL: Final = frozenset({401, 403, 404, 405, 415})
@@ -103,6 +105,7 @@ class LiveExporter:
         self._flush_at: float | None = None
         self._commit_due = 0
         self._log_time = 0
+        self._taken_to = consumer.position
         self.done = Exported()
 
     async def run(self, until: Callable[[], bool] | None = None) -> None:
@@ -114,17 +117,35 @@ class LiveExporter:
 
         Cancellation: safe; what was not noted as done is exported again the next time.
         """
+        ahead: asyncio.Queue[LogItem] = asyncio.Queue(_AHEAD)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                reading = tasks.create_task(self._read(ahead), name="threadbus.trace.read")
+                await self._work(ahead, until)
+                reading.cancel()
+        except ExceptionGroup as group:
+            # One of the two failed, and took the other along.
+            raise group.exceptions[0] from None
+
+    async def _read(self, ahead: asyncio.Queue[LogItem]) -> None:
+        """Read the log in a task of its own: to look at the clock must not break off a read."""
+        async for entry in self._consumer:
+            await ahead.put(entry)
+
+    async def _work(self, ahead: asyncio.Queue[LogItem], until: Callable[[], bool] | None) -> None:
         clock = asyncio.get_running_loop().time
         look_at = clock()
         while True:
-            wake_at = min(self._flush_at or look_at, look_at)
             try:
-                async with asyncio.timeout_at(wake_at):
-                    entry = await anext(self._consumer)
-            except TimeoutError:
+                entry = ahead.get_nowait()
+            except asyncio.QueueEmpty:
                 entry = None
+                with suppress(TimeoutError):
+                    async with asyncio.timeout_at(min(self._flush_at or look_at, look_at)):
+                        entry = await ahead.get()
             if entry is not None:
                 await self._take(entry)
+                self._taken_to = entry.seq
             now = clock()
             if self._bytes >= MAX_BATCH_BYTES or (self._flush_at and now >= self._flush_at):
                 await self.flush()
@@ -213,12 +234,12 @@ class LiveExporter:
         for task in [task for task, (at, _) in self._closing.items() if now > at + SETTLE_NS]:
             fold = self._folds.get(task)
             if fold is None:
-                fold = self._folds[task] = await self._rebuilt(task, self._consumer.read_to + 1)
+                fold = self._folds[task] = await self._rebuilt(task, self._taken_to + 1)
             await self._settle_if_due(fold, now)
             self._closing.pop(task, None)
 
     async def _is_at_end(self) -> bool:
-        return await self._consumer.end() <= self._consumer.read_to
+        return await self._consumer.end() <= self._taken_to
 
     async def _findings(self, task: TaskId, last: int) -> Sequence[Finding]:
         """Look for what went wrong; a run that ends is read once more for it."""
@@ -267,7 +288,7 @@ class LiveExporter:
 
     async def _commit(self) -> None:
         self._commit_due = 0
-        done = self._consumer.read_to
+        done = self._taken_to
         if self._closing:
             # After a crash the last spans of these have to be computed again.
             done = min(done, min(seq for _, seq in self._closing.values()) - 1)
