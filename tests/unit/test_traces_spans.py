@@ -88,7 +88,7 @@ def test_a_run_is_one_trace_of_the_task() -> None:
     spans = spans_of(story.log)
     asked, called = story.log[0].event.id, story.log[1].event.id
     root, turn = named(spans, "invoke_workflow"), named(spans, "invoke_agent web")
-    model, sent = named(spans, "chat small-1"), named(spans, "send task.opened to web")
+    model, sent = named(spans, "chat small-1"), named(spans, "send to web: task.opened")
 
     assert {span.trace for span in spans} == {story.task}
     assert (root.id, root.parent, root.service) == (task_span_id(story.task), None, "threadbus")
@@ -162,7 +162,7 @@ def test_a_turn_is_final_at_its_end_and_the_task_with_its_last_turn() -> None:
     given = [[span.name for span in fold.apply(entry)] for entry in story.log[:-1]]
 
     assert given == [
-        ["send task.opened to web"],
+        ["send to web: task.opened"],
         ["chat small-1"],
         ["send answer.submitted"],
         ["send task.closed"],
@@ -202,7 +202,7 @@ def test_what_ends_too_late_is_traced_and_changes_nothing_that_was_final() -> No
 
     assert encode_request(both[: len(first)]) == encode_request(first)
     assert [span.name for span in both[len(first) :]] == [
-        "send message.posted to doc",
+        "send to doc: message.posted",
         "invoke_agent doc",
     ]
 

@@ -64,8 +64,11 @@ def trace(
     where this one was done. docs/traces.md says what is in the spans.
     """
     given: dict[str, Any] = cast("dict[str, Any] | None", ctx.obj) or {}
+    from threadbus.replay.tracing.collector import traces_url
+
     where = otlp or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "") or DEFAULT_URL
     try:
+        traces_url(where)
         settings = _settings(dict(given.get("typed", {})), url)
         work = _trace(
             settings,

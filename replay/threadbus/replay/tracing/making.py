@@ -90,7 +90,8 @@ def send_span(
     """Return the span of an event that was put on the bus for others to see."""
     data = event.data
     to = event.mentions
-    whom = "" if not to else f" to {' and '.join(to)}" if len(to) < 3 else f" to {len(to)} agents"
+    # Whom it wakes comes first: viewers cut long names at their end.
+    whom = f"to {' and '.join(to) if len(to) < 3 else f'{len(to)} agents'}: " if to else ""
     error = data.error if isinstance(data, MentionDeadLettered) else None
     parts: Parts = getattr(data, "parts", ())
     values = _common(event.task, event.thread, seq) | {
@@ -115,7 +116,7 @@ def send_span(
         id=span_id(event.id),
         parent=parent,
         service=event.sender,
-        name=f"{sc.SEND} {cut(event.type, MAX_WORD_CHARS).text}{whom}",
+        name=f"{sc.SEND} {whom}{cut(event.type, MAX_WORD_CHARS).text}",
         kind=SpanKind.PRODUCER,
         start=start,
         end=max(start, end),
