@@ -92,6 +92,6 @@ def free_ports(count: int) -> list[int]:
 async def private_jaeger() -> AsyncGenerator[Jaeger]:
     """Run a Jaeger for a test; a missing one skips it, or fails it where all is required."""
     require("a Jaeger (sh ops/jaeger.sh builds one)", find_jaeger())
-    otlp, page, query = free_ports(3)
-    async with running_jaeger(otlp_port=otlp, ui_port=page, query_port=query):
+    otlp, page = free_ports(2)
+    async with running_jaeger(otlp_port=otlp, ui_port=page):
         yield Jaeger(f"http://127.0.0.1:{otlp}", f"http://127.0.0.1:{page}")

@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import tempfile
 from asyncio.subprocess import Process
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -120,7 +121,6 @@ async def running_jaeger(
     *,
     otlp_port: int = OTLP_PORT,
     ui_port: int = UI_PORT,
-    query_port: int = UI_PORT - 1,
     environ: Mapping[str, str] = os.environ,
 ) -> AsyncGenerator[str]:
     """Run a Jaeger for as long as the context lasts.
@@ -128,7 +128,6 @@ async def running_jaeger(
     Args:
         otlp_port: where it takes spans.
         ui_port: where its page and its API are.
-        query_port: where it answers over gRPC.
         environ: says where it is (``BUS_JAEGER``), or which image Docker runs.
 
     Yields:
@@ -154,7 +153,7 @@ async def running_jaeger(
                 jaeger_config(
                     otlp_port=otlp_port,
                     ui_port=ui_port,
-                    query_port=query_port,
+                    query_port=_free_port(),
                     assets=assets if (assets / "index.html").is_file() else None,
                 )
             )
@@ -219,6 +218,14 @@ async def _ready(process: Process, port: int, what: str, output: Path) -> None:
     await asyncio.sleep(_LOOK_S)
     if process.returncode is not None:
         raise JaegerFailedError(what, f"it ended: {_told(output)}")
+
+
+def _free_port() -> int:
+    """Return a port for what nobody asks: Jaeger insists on one for gRPC."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
 
 
 async def _answers(port: int) -> bool:

@@ -53,6 +53,8 @@ async def up(
         bool,
         typer.Option("--jaeger", help="Run a Jaeger too, for traces: docs/traces.md."),
     ] = False,
+    jaeger_port: Annotated[int, typer.Option(help="Port of Jaeger's page.")] = UI_PORT,
+    otlp_port: Annotated[int, typer.Option(help="Port where Jaeger takes spans.")] = OTLP_PORT,
 ) -> None:
     """Keep a server running in this terminal until Ctrl-C.
 
@@ -80,15 +82,17 @@ async def up(
         shell.say("  bus status             see what there is")
         shell.say("  bus demo               see a team at work, on a server of its own")
         if jaeger:
-            shell.say(f"Jaeger is up at http://127.0.0.1:{UI_PORT}", "bold green")
-            shell.say("  bus trace              send it every super-task, live")
-            shell.say(f"  busreplay TASK --otlp http://127.0.0.1:{OTLP_PORT}")
+            shell.say(f"Jaeger is up at http://127.0.0.1:{jaeger_port}", "bold green")
+            collector = f"http://127.0.0.1:{otlp_port}"
+            shell.say(f"  bus trace --otlp {collector}      send it every super-task, live")
+            shell.say(f"  busreplay TASK --otlp {collector}")
         shell.say("Commands on other machines or of other users need:")
         shell.say(f"  export BUS_URL={running.url}")
         shell.say("Ctrl-C stops the server; the data stays.", "dim")
         sys.stdout.flush()
 
-    async with running_jaeger() if jaeger else nullcontext():
+    beside = running_jaeger(otlp_port=otlp_port, ui_port=jaeger_port) if jaeger else nullcontext()
+    async with beside:
         await server.run_foreground(
             data=data, host=host, port=port, settings=limits, on_ready=on_ready
         )
