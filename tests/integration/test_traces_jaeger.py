@@ -17,9 +17,10 @@ from tests.support.runs import revenue_run, troubled_run
 from threadbus.agents import Agent, AgentLimits, Mention
 from threadbus.bus import Bus, connect
 from threadbus.replay.tracing.collector import Collector
+from threadbus.replay.tracing.examining import RunExaminer
 from threadbus.replay.tracing.inprocess import tracing
 from threadbus.replay.tracing.model import Span
-from threadbus.replay.tracing.run import spans_of
+from threadbus.replay.tracing.run import spans_of, trace_run
 from threadbus.schemas import AgentCard, AssignmentMode, HandlingEnded, TaskId
 
 WAIT = timedelta(seconds=30)
@@ -139,7 +140,8 @@ async def test_live_and_replayed_traces_are_one(jaeger: Jaeger, nats_server: Nat
         async with tracing(user, jaeger.otlp, name="exporter-one"):
             tasks = await run_team(user, 3)
         for task in tasks:
-            spans = spans_of([entry async for entry in user.read(task)])
+            run = trace_run(user.read(task), examine=RunExaminer)
+            spans = [span async for group in run for span in group]
             await jaeger.has(task, len(spans))
             await check(jaeger, spans)
 
