@@ -110,7 +110,7 @@ async def show(
 
         raw.write(await json_of_run(source, request.task))
         raw.flush()
-        return
+        return None
     is_lines = request.format is Format.JSONL
     selection = request.selection
     reading = Reading(
