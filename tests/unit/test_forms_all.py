@@ -8,6 +8,7 @@ from tests.support.hostile import hostile_timeline, revenue_with_findings
 from tests.support.runs import troubled_run
 from threadbus.replay import Timeline, fold
 from threadbus.replay.forms import FORMS, FormOptions
+from threadbus.schemas import AgentName
 
 
 def written(timeline: Timeline, form: str) -> str:
@@ -40,6 +41,24 @@ def test_findings_and_suspects_are_in_every_form(form: str) -> None:
         assert finding.detector in text
     bare = written(fold([]), form)
     assert "D0" not in bare
+
+
+@pytest.mark.parametrize("form", ["html", "markdown"])
+def test_costs_and_what_is_missing_are_said(form: str) -> None:
+    """Where prices were given the costs are there; and whatever is not as it was is named."""
+    timeline = revenue_with_findings()
+    plain = written(timeline, form)
+    planner = timeline.agents[AgentName("planner")]
+    planner.cost = timeline.totals.cost = 0.0123
+    timeline.currency, timeline.redacted, timeline.left_out = "EUR", "names", 1_234
+    timeline.unpriced = {"other-2": 1}
+    timeline.is_complete = False
+    text = written(timeline, form)
+
+    assert text.count("0.0123 EUR") == 2
+    for words in ("Redacted (names)", "1,234 turns and steps", "other-2", "Only the first"):
+        assert words in text
+        assert words not in plain
 
 
 @pytest.mark.parametrize("form", list(FORMS))

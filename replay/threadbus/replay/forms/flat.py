@@ -7,6 +7,7 @@ from typing import NamedTuple
 from threadbus.replay.finding import Finding, Suspect
 from threadbus.replay.selection import Selection
 from threadbus.replay.story import AnyStep, SaidStep, Timeline, Turn
+from threadbus.replay.text import first_line, plural
 from threadbus.schemas import AgentName, EventId
 
 
@@ -95,3 +96,26 @@ def end_of(turn: Turn, timeline: Timeline) -> int:
     else:
         end = timeline.closed_at or timeline.last_at
     return max([start, end, *[step.at for step in turn.steps]])
+
+
+def limits_of(timeline: Timeline) -> list[str]:
+    """Return sentences about what is missing from *timeline*, or not as it was."""
+    notes: list[str] = []
+    if not timeline.is_complete:
+        notes.append(f"Only the first {plural(timeline.totals.events, 'event')} were read.")
+    if timeline.redacted:
+        notes.append(f"Redacted ({timeline.redacted}): this is not all that was said.")
+    if timeline.left_out:
+        notes.append(
+            f"A very long run: {timeline.left_out:,} turns and steps of its middle are counted "
+            "and not shown."
+        )
+    if timeline.totals.playbook_calls:
+        which = plural(timeline.totals.model_calls, "model call")
+        notes.append(
+            f"A playbook, not a model, answered {timeline.totals.playbook_calls:,} of {which}."
+        )
+    if timeline.unpriced:
+        names = ", ".join([first_line(name, 60) or "(no name)" for name in timeline.unpriced])
+        notes.append(f"Without a price, and so not in the costs: {names}.")
+    return notes

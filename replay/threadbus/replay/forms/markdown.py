@@ -8,10 +8,10 @@ from typing import Final
 
 from threadbus.replay.finding import Finding
 from threadbus.replay.forms.changes import Change, changes
-from threadbus.replay.forms.flat import Flat
+from threadbus.replay.forms.flat import Flat, limits_of
 from threadbus.replay.forms.options import FormOptions
 from threadbus.replay.story import AnyStep, Timeline
-from threadbus.replay.text import duration, first_line, moment, neutral, offset, plural, size
+from threadbus.replay.text import duration, first_line, moment, money, neutral, offset, plural, size
 from threadbus.replay.words import thread_name, tokens, words_of
 
 MAX_STEPS: Final = 300
@@ -99,6 +99,8 @@ def _summary(timeline: Timeline, options: FormOptions) -> Iterator[str]:
     if totals.model_calls:
         facts.append(plural(totals.model_calls, "model call"))
         facts.append(f"tokens {tokens(totals.input_tokens, totals.output_tokens)}")
+        if timeline.currency:
+            facts.append(f"cost {escaped(money(totals.cost, timeline.currency))}")
     if totals.tool_calls:
         facts.append(plural(totals.tool_calls, "tool call"))
     facts.append(plural(totals.events, "event"))
@@ -108,11 +110,8 @@ def _summary(timeline: Timeline, options: FormOptions) -> Iterator[str]:
     part = options.part()
     if part:
         yield f"Only {escaped(part)}; the numbers above are of the whole run.\n\n"
-    if totals.playbook_calls:
-        which = f"{totals.playbook_calls:,} of {plural(totals.model_calls, 'model call')}"
-        yield f"A playbook, not a model, answered {which}.\n\n"
-    if not timeline.is_complete:
-        yield f"Only the first {plural(totals.events, 'event')} were read.\n\n"
+    for note in limits_of(timeline):
+        yield f"{escaped(note)}\n\n"
     if totals.unreadable:
         word = "entry is" if totals.unreadable == 1 else "entries are"
         yield f"{totals.unreadable:,} {word} not readable.\n\n"
@@ -178,8 +177,17 @@ def _agents(timeline: Timeline) -> Iterator[str]:
     if not agents:
         return
     yield "## Agents\n\n"
-    head = ("agent", "turns", "waited", "worked", "model calls", "tokens", "tool calls", "failures")
-    rows = [
+    head: tuple[str, ...] = (
+        "agent",
+        "turns",
+        "waited",
+        "worked",
+        "model calls",
+        "tokens",
+        "tool calls",
+        "failures",
+    )
+    rows: list[tuple[str, ...]] = [
         (
             escaped(one.agent),
             f"{one.turns:,}",
@@ -192,7 +200,12 @@ def _agents(timeline: Timeline) -> Iterator[str]:
         )
         for one in agents[:MAX_LISTED]
     ]
-    yield from _table(head, rows, "lrrrrrrr")
+    sides = "lrrrrrrr"
+    if timeline.currency:
+        head, sides = (*head, "cost"), sides + "r"
+        costs = [escaped(money(one.cost, timeline.currency)) for one in agents]
+        rows = [(*row, cost) for row, cost in zip(rows, costs, strict=False)]
+    yield from _table(head, rows, sides)
     yield from _more(len(agents) - MAX_LISTED, "agent")
 
 

@@ -20,8 +20,7 @@ class FormOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     def part(self) -> str:
         """Return which part of the run is shown, for a person; empty where it is all of it."""
-        named = (("thread", self.selection.thread), ("agent", self.selection.agent))
-        return ", ".join([f"{what} {value}" for what, value in named if value])
+        return self.selection.words()
 
     def command(self, timeline: Timeline, form: str) -> str:
         """Return the command that shows the same part of *timeline* in another form."""

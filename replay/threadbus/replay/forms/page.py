@@ -23,6 +23,7 @@ class PageAgent(msgspec.Struct, omit_defaults=True):
     tools: int = 0
     failures: int = 0
     messages: int = 0
+    cost: str = ""
 
 
 class PageThread(msgspec.Struct, omit_defaults=True):
@@ -203,7 +204,9 @@ class Page(msgspec.Struct, kw_only=True):
     start_ms: int
     duration: int
     over: bool
-    totals: dict[str, int]
+    totals: dict[str, float]
+    cost: str
+    """Empty where no table of prices was given."""
     notes: tuple[str, ...]
     commands: tuple[str, ...]
     part: str

@@ -7,7 +7,7 @@ from typing import Final
 
 from threadbus.replay.finding import Finding, Suspect
 from threadbus.replay.forms.changes import Change, changes
-from threadbus.replay.forms.flat import Act, Flat, end_of, start_of
+from threadbus.replay.forms.flat import Act, Flat, end_of, limits_of, start_of
 from threadbus.replay.forms.options import FormOptions
 from threadbus.replay.forms.page import (
     Page,
@@ -24,7 +24,7 @@ from threadbus.replay.forms.page import (
     PageVote,
 )
 from threadbus.replay.story import AnyStep, ModelStep, SaidStep, Timeline, ToolStep, Turn
-from threadbus.replay.text import duration, first_line, moment, neutral, plural, size
+from threadbus.replay.text import duration, first_line, moment, money, neutral, plural, size
 from threadbus.replay.words import Words, thread_name, words_of
 from threadbus.schemas import AgentName, EventId, ThreadId
 
@@ -93,6 +93,7 @@ class _Builder:
             totals={
                 name: getattr(timeline.totals, name) for name in timeline.totals.__struct_fields__
             },
+            cost=money(timeline.totals.cost, timeline.currency) if timeline.currency else "",
             notes=tuple(self._notes()),
             commands=tuple([options.command(timeline, form) for form in forms]),
             part=options.part(),
@@ -110,12 +111,7 @@ class _Builder:
 
     def _notes(self) -> list[str]:
         timeline, totals = self._timeline, self._timeline.totals
-        notes: list[str] = []
-        if not timeline.is_complete:
-            notes.append(f"Only the first {plural(totals.events, 'event')} were read.")
-        if totals.playbook_calls:
-            which = f"{totals.playbook_calls:,} of {plural(totals.model_calls, 'model call')}"
-            notes.append(f"A playbook, not a model, answered {which}.")
+        notes = limits_of(timeline)
         for request in timeline.requests.values():
             if request.answered_at is None:
                 asked = first_line(request.text, 200)
@@ -169,6 +165,7 @@ class _Builder:
             tools=totals.tool_calls,
             failures=totals.failures,
             messages=totals.messages,
+            cost=money(totals.cost, self._timeline.currency) if self._timeline.currency else "",
         )
 
     def _thread(self, name: ThreadId) -> PageThread:

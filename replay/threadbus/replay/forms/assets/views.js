@@ -27,6 +27,7 @@ function drawOverview(panel) {
     tile(number(totals.tool_calls), totals.tool_errors ? `tool calls, ${totals.tool_errors} failed` : "tool calls"),
     tile(number(totals.failures + totals.dead_letters), "failed attempts", totals.failures + totals.dead_letters > 0),
   ];
+  if (RUN.cost) tiles.splice(5, 0, tile(RUN.cost, "cost"));
   if (RUN.findings.length) tiles.push(tile(number(RUN.findings.length), "findings", true));
   const answer = RUN.answer
     ? card(RUN.answer.accepted ? "Answer" : "Answer, not accepted yet", RUN.answer.accepted ? "good" : "warn",
@@ -57,13 +58,13 @@ function drawOverview(panel) {
 
 function agentsCard(agents) {
   const most = Math.max(1, ...agents.map((agent) => agent.waited + agent.worked));
-  const head = ["agent", "time", "turns", "waited", "worked", "model calls", "tokens in", "tokens out", "tool calls", "failures"];
+  const head = ["agent", "time", "turns", "waited", "worked", "model calls", "tokens in", "tokens out", "tool calls", "failures", ...(RUN.cost ? ["cost"] : [])];
   const rows = agents.map((agent) => {
     const place = RUN.agents.indexOf(agent);
     const meter = paint(el("div", { class: "meter", "aria-hidden": "true" }, el("i", { class: "wait" }), el("i", {})), place);
     meter.children[0].style.width = `${(100 * agent.waited) / most}%`;
     meter.children[1].style.width = `${(100 * agent.worked) / most}%`;
-    const cells = [number(agent.turns), span(agent.waited), span(agent.worked), number(agent.model), number(agent.tin), number(agent.tout), number(agent.tools), number(agent.failures)];
+    const cells = [number(agent.turns), span(agent.waited), span(agent.worked), number(agent.model), number(agent.tin), number(agent.tout), number(agent.tools), number(agent.failures), ...(RUN.cost ? [agent.cost || "–"] : [])];
     return el("tr", {}, el("td", {}, person(place)), el("td", {}, meter), cells.map((text, index) => el("td", { class: `n ${index === 7 && agent.failures ? "bad-ink" : ""}`, text })));
   });
   return card("Agents", "", el("div", { class: "wide" }, el("table", {},
