@@ -27,8 +27,11 @@ function drawOverview(panel) {
     tile(number(totals.tool_calls), totals.tool_errors ? `tool calls, ${totals.tool_errors} failed` : "tool calls"),
     tile(number(totals.failures + totals.dead_letters), "failed attempts", totals.failures + totals.dead_letters > 0),
   ];
-  if (RUN.cost) tiles.splice(5, 0, tile(RUN.cost, "cost"));
-  if (RUN.findings.length) tiles.push(tile(number(RUN.findings.length), "findings", true));
+  if (RUN.cost) {
+    const [amount, ...currency] = RUN.cost.split(" ");
+    tiles.splice(5, 0, tile(amount, `${currency.join(" ")}, cost`));
+  }
+  if (RUN.findings.length) tiles.push(tile(number(RUN.findings.length), RUN.findings.length === 1 ? "finding" : "findings", RUN.findings.some((one) => one.kind === "violation")));
   const answer = RUN.answer
     ? card(RUN.answer.accepted ? "Answer" : "Answer, not accepted yet", RUN.answer.accepted ? "good" : "warn",
       el("div", { class: "text big" }, RUN.answer.text, RUN.answer.more ? el("span", { class: "more", text: ` … ${plural(RUN.answer.more, "more character")}` }) : null),
