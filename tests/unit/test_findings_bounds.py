@@ -25,7 +25,7 @@ def test_a_run_beyond_the_bounds_is_still_analysed(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(scene, "MAX_KNOWN", 20)
     monkeypatch.setattr(requests, "MAX_REQUESTS", 8)
     story = Story()
-    asked = story.open("planner", "coder")
+    work = asked = story.open("planner", "coder")
     for number in range(60):
         work = story.assign("planner", "coder", f"Sum the sheet of week {number}", asked)
         story.finish("coder", work, f"Week {number} has {number}00.")
