@@ -73,7 +73,8 @@ class Jaeger:
 
 def _service(resource: Json) -> str:
     pairs = resource["resource"]["attributes"]
-    return next(pair["value"]["stringValue"] for pair in pairs if pair["key"] == "service.name")
+    (name,) = (pair["value"]["stringValue"] for pair in pairs if pair["key"] == "service.name")
+    return str(name)
 
 
 def free_ports(count: int) -> list[int]:

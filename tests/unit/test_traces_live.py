@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
@@ -95,7 +95,7 @@ async def exporting(
     *,
     max_tasks: int = 100,
     examine: Examine | None = None,
-) -> AsyncIterator[Exported]:
+) -> AsyncGenerator[Exported]:
     """Export while the context lasts, then to the end of the log."""
     leaving = asyncio.Event()
     async with user.consuming("exporter") as consumer:

@@ -23,11 +23,16 @@ def current_traceparent() -> str:
     return _current.get()
 
 
+def context_of(event: Event, agent: AgentName) -> str:
+    """Return the W3C trace context of the turn in which *agent* handles *event*."""
+    return traceparent(event.task, turn_span_id(event.id, agent))
+
+
 @contextmanager
 def in_turn(event: Event, agent: AgentName) -> Generator[None]:
     """Let the log lines and the trace context of what runs inside name the turn."""
     span = turn_span_id(event.id, agent)
-    token = _current.set(traceparent(event.task, span))
+    token = _current.set(context_of(event, agent))
     try:
         # The trace of a super-task has its id.
         with bound_contextvars(

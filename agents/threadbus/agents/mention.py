@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from threadbus.agents.answering import submit_once
+from threadbus.agents.context import context_of
 from threadbus.agents.journal import Places
 from threadbus.agents.threads import in_thread
 from threadbus.bus import DEFAULT_WAIT, Appended, AssignmentResult, Bus, ThreadState
@@ -35,8 +36,6 @@ from threadbus.schemas import (
     derive_thread_id,
     parse_agent_name,
     text_of,
-    traceparent,
-    turn_span_id,
 )
 
 if TYPE_CHECKING:
@@ -65,6 +64,8 @@ class Mention:
         """The model, with every call on record."""
         self.attempt = attempt
         """Which attempt this is, from 1."""
+        self.traceparent = context_of(recorded.event, bus.name)
+        """The W3C trace context of this turn: what is traced beneath it is shown beneath it."""
         self.progress_note = ""
         """What was last said of the progress."""
 
@@ -97,11 +98,6 @@ class Mention:
     def agent(self) -> AgentName:
         """The agent itself."""
         return self._bus.name
-
-    @property
-    def traceparent(self) -> str:
-        """The W3C trace context of this turn: what is traced beneath it is shown beneath it."""
-        return traceparent(self.task, turn_span_id(self.event.id, self.agent))
 
     @property
     def bus(self) -> Bus:
