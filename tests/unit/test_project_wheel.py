@@ -41,4 +41,5 @@ def test_the_wheel_holds_the_five_packages_and_nothing_else(tmp_path: Path) -> N
         "bus",
         "busreplay",
         "gateway",
+        "trace",
     }

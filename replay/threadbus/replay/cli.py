@@ -232,7 +232,7 @@ def replay(
         stop(f"--limit {limit}: at least 1 entry must be read", ExitCode.USAGE)
     if follow and file is not None:
         stop("--follow needs a server: a file does not grow", ExitCode.USAGE)
-    if otlp or output is Format.OTLP_JSON:
+    if otlp:
         if follow:
             stop("a trace is not followed: `bus trace` exports live", ExitCode.USAGE)
         if at or limit or redact or any((thread, agent, kind, start, end, grep)):

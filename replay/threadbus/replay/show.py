@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from enum import StrEnum
 from typing import BinaryIO, Final, TextIO
@@ -23,7 +23,7 @@ from threadbus.replay.reading import Progress, Read, Reading
 from threadbus.replay.redact import Redaction, Redactor
 from threadbus.replay.render import TreeRenderer
 from threadbus.replay.selection import Selection, Sieve
-from threadbus.replay.source import Source
+from threadbus.replay.source import LogItem, Source
 from threadbus.replay.story import Timeline
 from threadbus.replay.timeline import TimelineFold
 from threadbus.schemas import Recorded, TaskId, TaskOpened, export_line
@@ -105,12 +105,6 @@ async def show(
 
     Cancellation: safe; what was written stays.
     """
-    if request.format is Format.OTLP_JSON:
-        from threadbus.replay.tracing.sending import json_of_run
-
-        raw.write(await json_of_run(source, request.task))
-        raw.flush()
-        return None
     is_lines = request.format is Format.JSONL
     selection = request.selection
     reading = Reading(
@@ -143,6 +137,8 @@ async def show(
                 document = msgspec.json.encode(await _analysed(reading, watch))
                 raw.write(msgspec.json.format(document, indent=2) + b"\n")
                 raw.flush()
+            case Format.OTLP_JSON:
+                await _show_spans(items, request, raw)
             case _:
                 await _show_form(items, reading, watch, request, raw)
     return watch.analysis.gravest
@@ -162,6 +158,22 @@ async def _analysed(reading: Reading, watch: Watch) -> Timeline:
         if wanted.thread in {"", one.thread} and wanted.agent in {"", one.agent}
     ]
     return msgspec.structs.replace(chosen, findings=found)
+
+
+async def _show_spans(items: AsyncIterator[Read], request: Request, raw: BinaryIO) -> None:
+    # The other forms need none of it.
+    from threadbus.replay.tracing import RunExaminer, encode_json, trace_run
+
+    async def entries() -> AsyncGenerator[LogItem]:
+        async for read in items:
+            if read.is_taken:
+                yield read.item
+
+    # Of a part, what is missing would be found missing.
+    examine = RunExaminer if request.selection == Selection() else None
+    spans = [span async for group in trace_run(entries(), examine=examine) for span in group]
+    raw.write(encode_json(spans) + b"\n")
+    raw.flush()
 
 
 async def _show_lines(

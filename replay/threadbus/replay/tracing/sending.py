@@ -9,7 +9,7 @@ from threadbus.replay.source import Source
 from threadbus.replay.tracing.collector import Collector, trace_link
 from threadbus.replay.tracing.examining import RunExaminer
 from threadbus.replay.tracing.model import Span
-from threadbus.replay.tracing.otlp import MAX_BATCH_BYTES, encode_json, size_of
+from threadbus.replay.tracing.otlp import MAX_BATCH_BYTES, size_of
 from threadbus.replay.tracing.run import LARGE_TRACE_SPANS, trace_run
 from threadbus.schemas import TaskId
 
@@ -56,18 +56,3 @@ async def send_run(
         out.write(f"more than {LARGE_TRACE_SPANS:,} spans: Jaeger's page takes a while for them\n")
     out.write(f"in Jaeger: {trace_link(url, task)}\n")
     return collector.sent
-
-
-async def json_of_run(source: Source, task: TaskId, *, content: bool = False) -> bytes:
-    """Return the trace of a run as one document of OTLP JSON.
-
-    Raises:
-        UnknownTaskError: the source has nothing of this task.
-
-    Cancellation: safe.
-    """
-    run = trace_run(source.read(task), examine=RunExaminer, content=content)
-    spans = [span async for group in run for span in group]
-    if not spans:
-        raise await unknown_task(source, task)
-    return encode_json(spans) + b"\n"
