@@ -111,7 +111,8 @@ def test_an_agent_finds_its_own_work_again() -> None:
     story = Story()
     asked = story.ask("planner")
     planner = AgentName("planner")
-    for at, word in enumerate((0, 1, 70, "reply"), 1):
+    places: tuple[int | str, ...] = (0, 1, 70, "reply")
+    for at, word in enumerate(places, 1):
         story.say("planner", f"step {at}", cause=asked)
         item = story.log[-1]
         event = make_event(
