@@ -126,13 +126,13 @@ async def test_resources_show_what_hosts_may_see_and_tell_when_it_changes(
             assert refusal.value.error.code == -32602
         if era == "legacy":
             with pytest.warns(MCPDeprecationWarning):
-                await ada.client.subscribe_resource(uri)
+                await ada.client.subscribe_resource(uri)  # pyright: ignore[reportDeprecated]
             # Following begins a moment later: what is said until it is heard of counts.
             heard = asyncio.create_task(ada.change(types.ResourceUpdatedNotification))
             await _say_until(ada, where, heard)
             assert heard.result().params.uri == uri
             with pytest.warns(MCPDeprecationWarning):
-                await ada.client.unsubscribe_resource(uri)
+                await ada.client.unsubscribe_resource(uri)  # pyright: ignore[reportDeprecated]
         else:
             async with ada.client.listen(resource_subscriptions=[uri]) as events:
                 first = asyncio.create_task(anext(aiter(events)))

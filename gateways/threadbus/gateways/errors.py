@@ -14,6 +14,7 @@ ThreadbusError                  the root of every error of this project
     ├── TooManyCallsError       one agent has more calls running than it may
     ├── TooManySubscriptionsError  one agent is told of more resources than it may
     ├── MissingExtraError       what an extra installs is not there
+    ├── RemoteServerError       a foreign MCP server cannot do what was asked
     ├── StoppingError           the gateway stops while a call waits
     ├── ForeignPartError        a part of a foreign message that cannot be taken
     ├── AddressRefusedError     an address that nothing may be sent to
@@ -254,3 +255,15 @@ class SealError(GatewayError):
             f"the key {self.path}: {self.reason}; "
             "every gateway of one bus needs the same file of 32 bytes, for its owner only"
         )
+
+
+class RemoteServerError(GatewayError):
+    """A foreign server cannot do what was asked of it."""
+
+    def __init__(self, server: str, reason: str) -> None:
+        super().__init__(server, reason)
+        self.server = server
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{shorten(self.server)}: {self.reason}"

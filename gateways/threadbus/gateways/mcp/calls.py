@@ -187,7 +187,7 @@ class Call:
 
     def key_id(self, task: TaskId, key: str | UnsetType) -> EventId | None:
         """Return the id of the event for an idempotency key; None without one."""
-        if key is UNSET or not isinstance(key, str):
+        if not isinstance(key, str):
             return None
         return derive_event_id(EventId(task), self.me, f"{_KEY}{clean_text(key)}")
 

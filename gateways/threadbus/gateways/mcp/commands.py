@@ -31,6 +31,13 @@ class Serving(msgspec.Struct, frozen=True):
     pid: int
 
 
+class Plugged(msgspec.Struct, frozen=True):
+    """What ``bus gateway mcp-client`` prints with ``--json`` each time that the server is up."""
+
+    agent: str
+    tools: list[str]
+
+
 class Token(msgspec.Struct, frozen=True):
     """What ``bus gateway token`` prints with ``--json``."""
 
@@ -152,6 +159,82 @@ def make_token(
         return
     shell.say(token)
     shell.note(f"a token for {agent}, added to {tokens}; it is not shown again", "dim")
+
+
+@command("mcp-client", group=group, log_level="info")
+async def plug_mcp_server(
+    shell: Shell,
+    words: Annotated[
+        Texts | None,
+        typer.Argument(metavar="[-- COMMAND...]", help="Command that starts the server."),
+    ] = None,
+    server_url: Annotated[
+        str, typer.Option(metavar="URL", help="Where the server is, instead of a command.")
+    ] = "",
+    token_file: Annotated[
+        Path | None, typer.Option(help="File with the bearer token for the server.")
+    ] = None,
+    env: Annotated[Texts, typer.Option(help="NAME=VALUE for the command; may be repeated.")] = [],  # noqa: B006
+    description: Annotated[
+        str, typer.Option(help="What the agent can do; what the server says of itself if absent.")
+    ] = "",
+    takeover: Annotated[
+        bool, typer.Option("--takeover", help="Replace whoever holds the name; it stops.")
+    ] = False,
+) -> None:
+    """Make an agent of an MCP server: its tools are skills, and a mention calls them.
+
+    The agent's name is that of --as. A mention has a data part {"tool": …, "arguments": {…}}, or
+    words, for which a model (BUS_MODEL) chooses a tool. A server that dies is started again.
+    """
+    if bool(words) == bool(server_url):
+        raise InvalidOptionError("COMMAND and --server-url", "", "give one of the two")
+    need_extra("mcp", _NEEDED)
+    from threadbus.agents.model import ModelSettings
+    from threadbus.gateways.mcp import client_running, remote
+
+    settings = shell.settings()
+    target = remote.Target(
+        command=tuple(words or ()),
+        env=_variables(env) or None,
+        url=server_url,
+        token="" if token_file is None else _secret(token_file),
+        label=server_url.partition("?")[0] or Path((words or [""])[0]).name,
+    )
+    model = ModelSettings.from_env()
+
+    def on_ready(server: remote.RemoteServer) -> None:
+        tools = [tool.name for tool in server.tools]
+        if shell.json:
+            shell.result(Plugged(agent=settings.name, tools=tools))
+            return
+        shell.say(f"{settings.name} is the MCP server {target.label}, with {len(tools)} tools")
+
+    await client_running.run_client(
+        settings,
+        target,
+        description=description,
+        model=model if model.model else None,
+        takeover=takeover,
+        on_ready=on_ready,
+    )
+
+
+def _variables(words: Texts) -> dict[str, str]:
+    variables: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not name or not equals:
+            raise InvalidOptionError("--env", word, "it is NAME=VALUE")
+        variables[name] = value
+    return variables
+
+
+def _secret(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidOptionError("--token-file", str(path), "it cannot be read") from error
 
 
 def need_extra(extra: str, modules: tuple[str, ...]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -78,7 +78,7 @@ def _resolved(value: Any, parts: Mapping[str, Any]) -> Any:
             return _resolved(parts[reference.rpartition("/")[2]], parts)
         return {key: _resolved(item, parts) for key, item in items.items()}
     if isinstance(value, list):
-        return [_resolved(item, parts) for item in value]
+        return [_resolved(item, parts) for item in cast("Sequence[Any]", value)]
     return value
 
 
