@@ -261,15 +261,18 @@ class Gateway:
 
 
 @asynccontextmanager
-async def open_gateway(bus: Bus, options: GatewayOptions) -> AsyncGenerator[Gateway]:
+async def open_gateway(
+    bus: Bus, options: GatewayOptions, kind: type[Gateway] = Gateway
+) -> AsyncGenerator[Gateway]:
     """Run a gateway for as long as the context lasts; its agents have left when it ends.
 
     Args:
         bus: the connection; each agent speaks over it under its own name.
         options: how the gateway is.
+        kind: what it is made of; a subclass may serve more.
     """
     async with asyncio.TaskGroup() as tasks:
-        gateway = Gateway(bus, options, tasks)
+        gateway = kind(bus, options, tasks)
         watching = tasks.create_task(
             gateway.directory.watch(gateway.hub.tools_changed, gateway.hub.agents_changed),
             name="threadbus.mcp.directory",

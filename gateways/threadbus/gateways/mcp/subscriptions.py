@@ -121,24 +121,25 @@ class Hub:
 
     def tools_changed(self) -> None:
         """Tell everybody that the list of tools is another one."""
-        self._publish(ToolsListChanged())
+        self.publish(ToolsListChanged())
 
     def resources_changed(self) -> None:
         """Tell everybody that the list of resources is another one."""
-        self._publish(ResourcesListChanged())
+        self.publish(ResourcesListChanged())
 
     def agents_changed(self) -> None:
         """Tell those who look at agents."""
         for uri in list(self._followed):
             with suppress(ValueError):
                 if parse_uri(uri).kind in {"agents", "agent"}:
-                    self._publish(ResourceUpdated(uri))
+                    self.publish(ResourceUpdated(uri))
 
     def close(self) -> None:
         """End the streams of the newer protocol in order."""
         self._listen.close()
 
-    def _publish(self, event: ServerEvent) -> None:
+    def publish(self, event: ServerEvent) -> None:
+        """Tell everybody who asked for changes of this kind."""
         self._tasks.create_task(self._told(event), name="threadbus.mcp.publish")
 
     async def _told(self, event: ServerEvent) -> None:
@@ -204,7 +205,7 @@ class Hub:
                     after = (await self._bus.tasks.state(target.task)).last_seq
                 async for entry in self._bus.follow(target.task, thread, after):
                     after = entry.seq
-                    self._publish(ResourceUpdated(uri))
+                    self.publish(ResourceUpdated(uri))
                     await asyncio.sleep(_QUIET_S)
             except (BusError, TimeoutError) as error:
                 _log.debug("cannot follow a resource, trying on", uri=uri, reason=str(error))
