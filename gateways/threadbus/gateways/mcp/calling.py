@@ -39,6 +39,9 @@ Context = ServerRequestContext[Any, Any]
 TELL_EVERY_S: Final = 5.0
 """Seconds after which a host is told that a call still runs."""
 
+LIMIT_S: Final = 25.0
+"""Seconds that a call may take which waits for nobody but the bus: hosts give up after 60."""
+
 _LOOK_EVERY_S: Final = 1.0
 _log: Any = structlog.get_logger("threadbus.gateways.mcp")
 
@@ -122,7 +125,8 @@ class Caller:
         with call.desk.busy(tool.name):
             self.running += 1
             work = self._tasks.create_task(
-                _settled(tool.run(call, arguments)), name=f"threadbus.mcp.call[{tool.name}]"
+                _settled(tool.run(call, arguments), None if tool.waits else LIMIT_S),
+                name=f"threadbus.mcp.call[{tool.name}]",
             )
             work.add_done_callback(self._ended)
             if tool.waits:
@@ -157,10 +161,11 @@ class Caller:
         self.running -= 1
 
 
-async def _settled(work: Awaitable[Any]) -> Any:
+async def _settled(work: Awaitable[Any], limit_s: float | None) -> Any:
     """Return what a call gives or raises: a task group would end with the first error."""
     try:
-        return await work
+        async with asyncio.timeout(limit_s):
+            return await work
     except Exception as error:
         return error
 
@@ -236,6 +241,7 @@ def _wrong(name: str, reason: str) -> Failure:
 
 def _silent() -> Failure:
     return Failure(
-        text="The bus does not answer at the moment. Nothing is lost; try again soon.",
+        text="The bus does not answer at the moment, so it is not known whether this was stored. "
+        "Try again soon, with the same idempotency_key where the tool takes one.",
         kind="Timeout",
     )

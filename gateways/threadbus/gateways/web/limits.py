@@ -7,6 +7,7 @@ nothing of what is inside. They know no protocol, so every gateway over HTTP wea
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import math
 import time
@@ -19,6 +20,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 DEFAULT_MAX_BODY_BYTES: Final = 8 * 1024 * 1024
 DEFAULT_BODY_TIMEOUT_S: Final = 30.0
+_DISCARD_BYTES: Final = 64 * 1024 * 1024
+_DISCARD_S: Final = 5.0
 _MAX_PRINCIPALS: Final = 10_000
 _LOOPBACK_NAMES: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 
@@ -72,7 +75,7 @@ class BodyLimit:
             return
         declared = header(scope, b"content-length")
         if declared and (not declared.isdigit() or int(declared[:20]) > self._max_bytes):
-            await self._refuse_size(send)
+            await self._refuse_size(receive, send)
             return
         try:
             async with asyncio.timeout(self._timeout_s):
@@ -84,7 +87,7 @@ class BodyLimit:
             # The peer went away; there is nobody to answer.
             return
         if len(body) > self._max_bytes:
-            await self._refuse_size(send)
+            await self._refuse_size(receive, send)
             return
         pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
@@ -93,13 +96,26 @@ class BodyLimit:
 
         await self._app(scope, replay, send)
 
-    async def _refuse_size(self, send: Send) -> None:
+    async def _refuse_size(self, receive: Receive, send: Send) -> None:
+        await _discard(receive, min(self._timeout_s, _DISCARD_S))
         await refuse(
             send,
             413,
             f"the body is over the limit of {self._max_bytes:,} bytes; "
             "send large content by reference, or in several messages",
         )
+
+
+async def _discard(receive: Receive, timeout_s: float) -> None:
+    """Let a peer finish what it sends, within bounds: it reads no answer before it has."""
+    left = _DISCARD_BYTES
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(timeout_s):
+            while left > 0:
+                message = await receive()
+                if message["type"] == "http.disconnect" or not message.get("more_body", False):
+                    return
+                left -= len(message.get("body", b""))
 
 
 async def _read(receive: Receive, max_bytes: int) -> bytes | None:
