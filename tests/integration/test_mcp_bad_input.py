@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator
 from dataclasses import replace
@@ -19,6 +20,7 @@ from threadbus.bus import BusSettings
 from threadbus.bus.server import EmbeddedServer
 from threadbus.gateways.mcp import calling, tools_threads
 from threadbus.gateways.mcp.desk import MAX_CALLS
+from threadbus.schemas import AgentName
 
 MODERN = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -37,11 +39,11 @@ async def running(bus_url: str, tmp_path: Path) -> AsyncGenerator[Running]:
 class Raw:
     """A host that says what it likes."""
 
-    def __init__(self, running: Running, http: httpx2.AsyncClient) -> None:
+    def __init__(self, running: Running, http: httpx2.AsyncClient, token: str = "") -> None:
         self._url = running.url
         self._http = http
         self._headers = {
-            "Authorization": f"Bearer {running.token('raw')}",
+            "Authorization": f"Bearer {token or running.token('raw')}",
             "Accept": "application/json, text/event-stream",
             "Content-Type": "application/json",
         }
@@ -51,6 +53,17 @@ class Raw:
         return await self._http.post(
             self._url, content=body, headers={**self._headers, **headers}, timeout=30
         )
+
+    async def begin(self) -> dict[str, str]:
+        """Begin a session of the older era; return the headers that name it."""
+        info = {"name": "raw", "version": "1"}
+        begin = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": begin}
+        started = await self.post(json.dumps(body))
+        return {
+            "Mcp-Session-Id": started.headers["mcp-session-id"],
+            "MCP-Protocol-Version": "2025-11-25",
+        }
 
     async def modern(self, method: str, params: Any, **headers: str) -> httpx2.Response:
         """Send a request of the newer era."""
@@ -141,24 +154,13 @@ async def test_unknown_sessions_hosts_and_origins_are_sent_away(raw: Raw) -> Non
 
 async def test_a_session_serves_only_whoever_began_it(running: Running) -> None:
     """Another token with the id of the session finds no session."""
-    begin = {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "initialize",
-        "params": {
-            "protocolVersion": "2025-11-25",
-            "capabilities": {},
-            "clientInfo": {"name": "x", "version": "1"},
-        },
-    }
     async with httpx2.AsyncClient() as http:
-        ada, eve = Raw(running, http), Raw(running, http)
-        eve._headers["Authorization"] = f"Bearer {running.token('eve')}"  # pyright: ignore[reportPrivateUsage]
-        started = await ada.post(json.dumps(begin))
-        session = started.headers["mcp-session-id"]
+        ada = Raw(running, http, running.token("ada"))
+        eve = Raw(running, http, running.token("eve"))
+        session = await ada.begin()
         ping = '{"jsonrpc": "2.0", "id": 2, "method": "ping"}'
-        assert (await ada.post(ping, **{"Mcp-Session-Id": session})).status_code == 200
-        assert (await eve.post(ping, **{"Mcp-Session-Id": session})).status_code == 404
+        assert (await ada.post(ping, **session)).status_code == 200
+        assert (await eve.post(ping, **session)).status_code == 404
 
 
 @both_eras
@@ -264,6 +266,32 @@ async def test_a_thread_of_others_is_not_shown(running: Running) -> None:
             assert "mat" not in told
         assert "do not take part" in await eve.error("send_message", thread_id=where, content="x")
         assert (await eve.call("list_threads"))["threads"] == []
+
+
+@both_eras
+async def test_a_connection_that_breaks_in_a_wait_leaves_no_waiter(
+    running: Running, era: Era
+) -> None:
+    """Without a word of goodbye, many times over: no wait and no call is left."""
+    secret = running.token(f"cable-{era}")
+    async with httpx2.AsyncClient() as first:
+        session = await Raw(running, first, secret).begin() if era == "legacy" else {}
+    params = {"name": "wait_for_mentions", "arguments": {"timeout_s": 50}}
+    desk = await running.gateway.desks.at(AgentName(f"cable-{era}"))
+    for _ in range(20):
+        async with httpx2.AsyncClient() as http:
+            raw = Raw(running, http, secret)
+            body = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}
+            if era == "legacy":
+                waiting = asyncio.create_task(raw.post(json.dumps(body), **session))
+            else:
+                waiting = asyncio.create_task(raw.modern("tools/call", params | {"_meta": MODERN}))
+            await eventually(lambda: desk.mailbox.waiters > 0, "the wait has begun")
+            waiting.cancel()
+            await asyncio.wait({waiting})
+
+    await eventually(lambda: desk.mailbox.waiters == 0, "nobody waits any more")
+    await eventually(lambda: running.gateway.caller.running == 0, "no call runs any more")
 
 
 async def test_a_call_that_is_cancelled_leaves_the_rest_alone(running: Running) -> None:

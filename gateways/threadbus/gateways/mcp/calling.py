@@ -43,6 +43,7 @@ LIMIT_S: Final = 25.0
 """Seconds that a call may take which waits for nobody but the bus: hosts give up after 60."""
 
 _LOOK_EVERY_S: Final = 1.0
+_MOMENT_S: Final = 0.1
 _log: Any = structlog.get_logger("threadbus.gateways.mcp")
 
 
@@ -142,19 +143,25 @@ class Caller:
 
     async def _accompanied(self, ctx: Context, call: Call, work: asyncio.Task[Any]) -> Any:
         """Wait for a call that waits; it ends when its host goes or the gateway stops."""
-        stopping = asyncio.create_task(self._stopping.wait(), name="threadbus.mcp.stopping")
-        beside = asyncio.create_task(_beside(ctx, call), name="threadbus.mcp.beside")
+        started: list[asyncio.Task[Any]] = [work]
         try:
-            await asyncio.wait({work, stopping, beside}, return_when=asyncio.FIRST_COMPLETED)
+            # Most end in a moment, and need nobody beside them.
+            done, _ = await asyncio.wait({work}, timeout=_MOMENT_S)
+            if done:
+                return work.result()
+            stopping = asyncio.create_task(self._stopping.wait(), name="threadbus.mcp.stopping")
+            beside = asyncio.create_task(_beside(ctx, call), name="threadbus.mcp.beside")
+            started += [stopping, beside]
+            await asyncio.wait(started, return_when=asyncio.FIRST_COMPLETED)
             if work.done():
                 return work.result()
-            if stopping.done():
-                raise StoppingError
-            beside.result()
-            return await work
+            if beside.done():
+                beside.result()
+            # The gateway stops, or the host has gone and reads no answer.
+            raise StoppingError
         finally:
             # Not awaited: each cleans up by itself, also when this request is being cut short.
-            for task in (work, stopping, beside):
+            for task in started:
                 task.cancel()
 
     def _ended(self, _: asyncio.Task[Any]) -> None:

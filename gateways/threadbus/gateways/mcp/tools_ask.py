@@ -112,7 +112,6 @@ async def _until(
     call: Call, task: TaskId, answering: Coroutine[Any, Any, Answer], timeout_s: float
 ) -> Answered:
     """Wait for the answer; ask the person meanwhile, where the super-task wants to know more."""
-    call.desk.closings.soon(task)
     deadline = asyncio.get_running_loop().time() + timeout_s
     watcher = Watcher(call.bus, task, call.progress) if call.wants_progress else None
     started: list[asyncio.Task[Any]] = []
@@ -124,6 +123,8 @@ async def _until(
         started.append(answer)
         done, _ = await asyncio.wait({answer}, timeout=min(_QUIET_S, timeout_s))
         if not done:
+            # Whoever has to come back for the answer is woken by the end of the super-task.
+            call.desk.closings.soon(task)
             asked = await _watch(call, task, answer, watcher, deadline)
             if asked is not None:
                 return asked
