@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sys
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -90,3 +91,23 @@ async def test_the_inspector_starts_the_gateway_over_stdio(bus_url: str, tmp_pat
     )
 
     assert '"you": "desk"' in called or '\\"you\\":\\"desk\\"' in called
+
+
+async def test_the_documented_entry_for_a_host_works(bus_url: str, tmp_path: Path) -> None:
+    """What docs/mcp.md tells a new user to write is what a host takes."""
+    there = peers(tmp_path)
+    page = (FLOW.parents[2] / "docs" / "mcp.md").read_text(encoding="utf-8")
+    found = re.search(r"```json\n(.*?)```", page, re.DOTALL)
+    assert found is not None
+    entry = json.loads(found[1])
+    server = entry["mcpServers"]["threadbus"]
+    assert server["command"] == "bus"
+    # The page says to give the full path where the host does not find it.
+    server["command"] = str(Path(sys.executable).parent / "bus")
+    server["env"]["BUS_URL"] = bus_url
+    config = tmp_path / "mcp.json"
+    config.write_text(json.dumps(entry), encoding="utf-8")
+    called = ["--method", "tools/call", "--tool-name", "list_agents"]
+    shown = await inspector(there, "--config", str(config), "--server", "threadbus", *called)
+
+    assert "my-editor" in shown

@@ -7,11 +7,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import msgspec
 import pytest
 
 from tests.support.golden import FOLDER, assert_golden
+from tests.support.json_schema import draft_2020_12
 from threadbus.bus import (
     AgentNameTakenError,
     AppendTimeoutError,
@@ -128,7 +128,7 @@ def test_tools_are_listed_as_they_always_were() -> None:
 def test_a_tool_has_schemas_that_strict_hosts_take(tool: Any) -> None:
     """Both are objects in one piece, the arguments closed, without what providers refuse."""
     for schema in (tool.input_schema, tool.output_schema):
-        jsonschema.Draft202012Validator.check_schema(schema)
+        draft_2020_12(schema)
         assert schema["type"] == "object"
         text = json.dumps(schema)
         assert "$ref" not in text
@@ -160,7 +160,7 @@ def test_a_result_goes_as_structure_and_as_the_same_text() -> None:
 
     assert result.is_error is False
     assert json.loads(result.content[0].text) == result.structured_content  # type: ignore[union-attr]
-    jsonschema.validate(result.structured_content, TOOLS["send_message"].output_schema)
+    draft_2020_12(TOOLS["send_message"].output_schema).validate(result.structured_content)
 
 
 def test_a_result_that_no_client_would_take_is_an_error_that_says_so() -> None:
