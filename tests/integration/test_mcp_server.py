@@ -11,13 +11,14 @@ from typing import Any
 import httpx2
 import mcp_types as types
 import pytest
-from mcp.client.subscriptions import ResourceUpdated
+from mcp.client.subscriptions import ResourcesListChanged, ResourceUpdated
 from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 
 from tests.support.cli import echo, living
 from tests.support.eventually import eventually
 from tests.support.mcp_hosts import ERAS, Era, Running, serving_gateway
 from threadbus.bus import connect
+from threadbus.schemas import AgentCard, Presence
 
 both_eras = pytest.mark.parametrize("era", ERAS)
 
@@ -182,8 +183,35 @@ async def test_a_host_is_an_agent_for_as_long_as_it_is_there(running: Running) -
 async def test_a_name_that_another_process_holds_is_not_taken(running: Running) -> None:
     """A token does not let a host speak for an agent that runs elsewhere."""
     async with living(running.bus_url, echo("taken")), running.host("taken") as ada:
+        assert "held by another process" in await ada.error("list_agents")
         with pytest.raises(MCPError, match="held by another process"):
-            await ada.result("list_agents", {})
+            await ada.client.list_tools()
+
+
+async def test_a_name_that_is_taken_over_is_given_up(running: Running) -> None:
+    """Whoever takes it over in order gets it, and the host hears of it at its next call."""
+    async with running.host("moving") as ada, connect(running.bus_url, name="looks") as bus:
+        await ada.call("list_agents")
+        card = AgentCard(name="moving")
+        await bus.registry.register(card, holder="another", takeover=True)
+        await eventually(lambda: running.gateway.desks.found("moving") is None, "it is given up")
+        beat = Presence(agent="moving", instance="another-1", holder="another")
+        await bus.registry.beat(beat)
+        assert "held by another process" in await ada.error("list_agents")
+
+
+@both_eras
+async def test_a_change_of_the_threads_is_announced(running: Running, era: Era) -> None:
+    """A host that lists its resources hears when there are others."""
+    async with running.host(f"threads-{era}", era) as ada:
+        await ada.client.list_resources()
+        if era == "legacy":
+            await ada.call("create_thread", name="New")
+            await ada.change(types.ResourceListChangedNotification)
+            return
+        async with asyncio.timeout(30), ada.client.listen(resources_list_changed=True) as events:
+            await ada.call("create_thread", name="New")
+            assert isinstance(await anext(aiter(events)), ResourcesListChanged)
 
 
 async def test_the_trace_of_a_host_and_that_of_its_super_task_are_one(running: Running) -> None:

@@ -58,7 +58,7 @@ class Hosts:
     def __init__(self, bus: Bus, tasks: asyncio.TaskGroup) -> None:
         self.bus = bus
         self.directory = Directory(bus)
-        self.desks = Desks(bus, tasks, lambda name: AgentCard(name=name))
+        self.desks = Desks(bus, tasks, lambda name: AgentCard(name=name), lambda: None)
 
     async def host(self, name: str) -> Host:
         """Return a host under a name."""

@@ -40,9 +40,17 @@ class Closing(msgspec.Struct, frozen=True):
 class Closings:
     """The ends of threads that one agent takes part in."""
 
-    def __init__(self, bus: Bus, spawn: Spawn) -> None:
+    def __init__(self, bus: Bus, spawn: Spawn, on_change: Callable[[], None]) -> None:
+        """Prepare; nothing is followed before :meth:`soon`.
+
+        Args:
+            bus: speaks as the agent.
+            spawn: starts what follows a super-task.
+            on_change: called when a thread of the agent has opened or ended.
+        """
         self._bus = bus
         self._spawn = spawn
+        self._on_change = on_change
         self._followers: OrderedDict[TaskId, asyncio.Task[None]] = OrderedDict()
         self._told: OrderedDict[int, Closing] = OrderedDict()
         self._acknowledged: set[int] = set()
@@ -118,11 +126,13 @@ class Closings:
             state = threads[event.thread] = ThreadState(task=event.task, thread=event.thread)
         was_open = state.is_open
         state.apply(recorded.seq, event)
-        if not was_open or state.is_open:
+        if was_open == state.is_open:
             return False
-        if self._bus.name in state.participants and event.sender != self._bus.name:
-            self._tell(recorded.seq, state.copy())
-        return state.thread == MAIN_THREAD
+        if self._bus.name in state.participants:
+            self._on_change()
+            if was_open and event.sender != self._bus.name:
+                self._tell(recorded.seq, state.copy())
+        return was_open and state.thread == MAIN_THREAD
 
     def _tell(self, seq: int, state: ThreadState) -> None:
         if seq in self._acknowledged or seq in self._told:

@@ -39,26 +39,35 @@ _log: Any = structlog.get_logger("threadbus.gateways.mcp")
 class Desk:
     """What a gateway keeps for one agent while its host is there."""
 
-    def __init__(self, bus: Bus, card: AgentCard, linger_s: float = LINGER_S) -> None:
+    def __init__(
+        self,
+        bus: Bus,
+        card: AgentCard,
+        on_threads: Callable[[], None],
+        linger_s: float = LINGER_S,
+    ) -> None:
         """Prepare; nothing is registered before :meth:`run`.
 
         Args:
             bus: speaks under the agent's name.
             card: how it presents itself, where it has not done so before.
+            on_threads: called when the agent's threads are others.
             linger_s: seconds for which it is kept without a request.
         """
         self.bus = bus
         self.name: AgentName = bus.name
         self._card = card
         self._linger_s = linger_s
+        self._here = 0
         self._calls = 0
         self._last = time.monotonic()
         self._left = asyncio.Event()
+        self._record_changed = asyncio.Event()
         self._doing = ""
         self._tasks: set[asyncio.Task[None]] = set()
         self.started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done once the agent is registered; raises what kept it from being."""
-        self.closings = Closings(bus, self._spawn)
+        self.closings = Closings(bus, self._spawn, on_threads)
         self.mailbox = Mailbox(bus, self.closings)
         self.heartbeat = Heartbeat(bus, self.name, new_instance(), HOLDER, self._look)
         self.state: dict[str, Any] = {}
@@ -79,19 +88,25 @@ class Desk:
     def busy(self, what: str = "", *, counted: bool = True) -> Generator[None]:
         """Count a request for as long as it runs.
 
+        Args:
+            what: which tool it calls, if any.
+            counted: whether it counts towards what may run at once.
+
         Raises:
             TooManyCallsError: as many are running as may.
         """
         if counted and self._calls >= MAX_CALLS:
             raise TooManyCallsError(self.name, MAX_CALLS)
-        self._calls += 1
+        self._here += 1
+        self._calls += counted
         if what:
             self._doing = what
             self.heartbeat.changed()
         try:
             yield
         finally:
-            self._calls -= 1
+            self._here -= 1
+            self._calls -= counted
             self._last = time.monotonic()
             if what:
                 self.heartbeat.changed()
@@ -112,12 +127,13 @@ class Desk:
             on_leaving()
             return
         self.started.set_result(None)
-        beating = self._spawn(self.heartbeat.run(), f"threadbus.mcp.heartbeat[{self.name}]")
+        _ = self._spawn(self.heartbeat.run(), f"threadbus.mcp.heartbeat[{self.name}]")
         try:
-            await self._until_gone()
+            async with self.bus.registry.watching(self.name, self._record_changed.set):
+                _ = self._spawn(self._watch_holder(), f"threadbus.mcp.holder[{self.name}]")
+                await self._until_gone()
         finally:
             on_leaving()
-            beating.cancel()
             await self._clean_up()
 
     async def _register(self) -> None:
@@ -134,12 +150,26 @@ class Desk:
             self._card = known
         await registry.register(self._card, holder=HOLDER)
 
+    async def _watch_holder(self) -> None:
+        """Leave once somebody else has taken the name over."""
+        while True:
+            await self._record_changed.wait()
+            self._record_changed.clear()
+            try:
+                record = await self.bus.registry.get(self.name)
+            except (BusError, TimeoutError) as error:
+                _log.warning("could not look at who holds the name", reason=str(error))
+                continue
+            if record is not None and record.holder != HOLDER:
+                _log.warning("the name was taken over", agent=self.name, by=record.holder)
+                self._left.set()
+
     async def _until_gone(self) -> None:
         while not self._left.is_set():
             quiet = time.monotonic() - self._last
-            if self._calls == 0 and quiet >= self._linger_s:
+            if self._here == 0 and quiet >= self._linger_s:
                 return
-            left = self._linger_s if self._calls else self._linger_s - quiet
+            left = self._linger_s if self._here else self._linger_s - quiet
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(min(max(left, 0.01), 5.0)):
                     await self._left.wait()
@@ -178,11 +208,22 @@ class Desks:
         bus: Bus,
         tasks: asyncio.TaskGroup,
         card_of: Callable[[AgentName], AgentCard],
+        on_threads: Callable[[], None],
         linger_s: float = LINGER_S,
     ) -> None:
+        """Prepare.
+
+        Args:
+            bus: the connection.
+            tasks: where the desks run.
+            card_of: how an agent presents itself.
+            on_threads: called when the threads of an agent are others.
+            linger_s: seconds for which a desk is kept without a request.
+        """
         self._bus = bus
         self._tasks = tasks
         self._card_of = card_of
+        self._on_threads = on_threads
         self._linger_s = linger_s
         self._desks: dict[AgentName, Desk] = {}
 
@@ -198,7 +239,8 @@ class Desks:
         """
         desk = self._desks.get(agent)
         if desk is None:
-            desk = Desk(self._bus.acting_as(agent), self._card_of(agent), self._linger_s)
+            bus = self._bus.acting_as(agent)
+            desk = Desk(bus, self._card_of(agent), self._on_threads, self._linger_s)
             self._desks[agent] = desk
             self._tasks.create_task(
                 desk.run(lambda: self._forget(desk)), name=f"threadbus.mcp.desk[{agent}]"

@@ -23,6 +23,7 @@ from threadbus.gateways.mcp.calling import Caller, Context, is_modern
 from threadbus.gateways.mcp.calls import Call
 from threadbus.gateways.mcp.desk import LINGER_S, Desk, Desks
 from threadbus.gateways.mcp.directory import ASK_PREFIX, Directory
+from threadbus.gateways.mcp.failures import explain
 from threadbus.gateways.mcp.plainly import speaking_plainly
 from threadbus.gateways.mcp.prompts import INSTRUCTIONS, PROMPTS, render
 from threadbus.gateways.mcp.references import parse_uri
@@ -34,9 +35,9 @@ from threadbus.gateways.mcp.resources import (
 )
 from threadbus.gateways.mcp.subscriptions import Hub
 from threadbus.gateways.mcp.toolbox import ALIASES, TOOLS, ask_tool
-from threadbus.gateways.mcp.wire import tool_of
+from threadbus.gateways.mcp.wire import failure_of, tool_of
 from threadbus.gateways.names import tool_name
-from threadbus.schemas import AgentCard, AgentName
+from threadbus.schemas import AgentCard, AgentName, ThreadbusError
 
 NAME: Final = "threadbus"
 _SESSION_HEADER: Final = "mcp-session-id"
@@ -82,8 +83,8 @@ class Gateway:
         self._options = options
         self._stopping = asyncio.Event()
         self.directory = Directory(bus)
-        self.desks = Desks(bus, tasks, self._card_of, options.linger_s)
         self.hub = Hub(bus, tasks)
+        self.desks = Desks(bus, tasks, self._card_of, self.hub.resources_changed, options.linger_s)
         self.caller = Caller(self.directory, tasks, self._stopping)
         self.server = self._make_server()
 
@@ -168,8 +169,10 @@ class Gateway:
     async def _call_tool(
         self, ctx: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
-        with speaking_plainly(self.who()):
+        try:
             desk = await self._desk(ctx)
+        except ThreadbusError as error:
+            return failure_of(explain(error, self.who()))
         return await self.caller.call(ctx, desk, params)
 
     # resources
