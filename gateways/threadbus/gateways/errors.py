@@ -19,6 +19,7 @@ ThreadbusError                  the root of every error of this project
     ├── ForeignPartError        a part of a foreign message that cannot be taken
     ├── AddressRefusedError     an address that nothing may be sent to
     │   └── AddressUnknownError one whose name cannot be resolved now
+    ├── RemoteError             a remote agent refuses, or is not to be reached
     └── SealError               a sealed secret that cannot be opened, or a key that cannot be used
 """
 
@@ -240,6 +241,18 @@ class AddressRefusedError(GatewayError, ValueError):
 
 class AddressUnknownError(AddressRefusedError):
     """The name in an address cannot be resolved now."""
+
+
+class RemoteError(GatewayError):
+    """A remote agent refuses, or is not to be reached."""
+
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(url, reason)
+        self.url = url
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"the remote agent at '{shorten(self.url)}': {shorten(self.reason, 300)}"
 
 
 class SealError(GatewayError):

@@ -112,6 +112,73 @@ async def a2a(
     _log.info("stopped in order")
 
 
+class Joined(msgspec.Struct, frozen=True):
+    """What `bus gateway a2a-client --json` prints each time the agent takes mentions."""
+
+    agent: str
+    url: str
+    pid: int
+
+
+@command("a2a-client", group=group, log_level="info")
+async def a2a_client(
+    shell: Shell,
+    remote: Annotated[
+        str, typer.Argument(metavar="URL", help="Where the remote agent is; its card is below it.")
+    ],
+    agent_name: Annotated[
+        str, typer.Option("--name", help="Its name on the bus; --as if absent.")
+    ] = "",
+    token_file: Annotated[
+        Path | None, typer.Option(help="A file with a bearer token that it takes.")
+    ] = None,
+    key_file: Annotated[
+        Path | None, typer.Option(help="A file with an API key, sent as X-API-Key.")
+    ] = None,
+    look_every: Annotated[
+        float, typer.Option(help="Seconds between two looks whether it is there.")
+    ] = 10.0,
+) -> None:
+    """Let a remote A2A agent take part, under a name of its own, until Ctrl-C.
+
+    Mentions become messages to it, its updates progress and artifacts, its questions questions in
+    the thread. While it is not to be reached it is not living, and its mentions wait.
+    """
+    from threadbus.agents.serving import stopping_on_signals
+    from threadbus.gateways.a2a.joining import join
+    from threadbus.gateways.a2a.remote import RemoteAgent
+
+    settings = shell.settings()
+    if not agent_name and shell.source_of("name") == "default":
+        raise UsageError("--as", "", "the remote agent needs a name on the bus")
+    name = parse_agent_name(agent_name or settings.name)
+    if not remote.startswith(("http://", "https://")):
+        raise UsageError("URL", remote, "it starts with http:// or https://")
+    if not 0.1 <= look_every <= 3600:
+        raise UsageError("--look-every", str(look_every), "0.1 to 3600 seconds")
+    agent = RemoteAgent(remote, _secret(token_file), _secret(key_file))
+    stop = asyncio.Event()
+
+    def on_ready() -> None:
+        if shell.json:
+            shell.result(Joined(agent=name, url=remote, pid=os.getpid()))
+        _log.info("takes part", agent=name, remote=remote)
+
+    async with stopping_on_signals(stop.set):
+        await join(settings, agent, name, stop, on_ready=on_ready, look_every_s=look_every)
+    _log.info("stopped in order", agent=name)
+
+
+def _secret(path: Path | None) -> str:
+    """Return the one line of a file."""
+    if path is None:
+        return ""
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeError) as error:
+        raise UsageError("FILE", str(path), f"it cannot be read: {error}") from error
+
+
 def _usual_key() -> Path:
     """Return where this user's key is."""
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"

@@ -213,7 +213,7 @@ def pusher(log: TaskLog, seal: Seal, screen: Screen, http: httpx.AsyncClient) ->
     )
 
     @agent.on_mention
-    async def deliver(mention: Mention) -> str:
+    async def deliver(mention: Mention) -> None:
         data = mention.event.data
         if not isinstance(data, TaskOpened):
             raise GiveUpError("only a gateway's own configurations are taken")
@@ -227,8 +227,8 @@ def pusher(log: TaskLog, seal: Seal, screen: Screen, http: httpx.AsyncClient) ->
         async def post(body: bytes) -> None:
             await _post_until_taken(screen, http, config, body)
 
-        count = await _deliver_all(mention, log, TaskId(task), after, done, post)
-        return f"{count} updates delivered"
+        # No reply: the configuration stays, to be read, until it is taken away.
+        await _deliver_all(mention, log, TaskId(task), after, done, post)
 
     return agent
 
@@ -250,15 +250,13 @@ async def _deliver_all(
     after: int,
     done: Position,
     post: Callable[[bytes], Awaitable[None]],
-) -> int:
-    view, count = log.begin(task), 0
+) -> None:
+    view = log.begin(task)
     is_first = after == 0
 
     async def send(position: Position, event: Any) -> None:
-        nonlocal count
         body = json_format.MessageToJson(to_stream_response(event), indent=None)
         await post(unmark_numbers(escape_line_ends(body).encode()))
-        count += 1
         await mention.append(
             MessagePosted(
                 parts=(TextPart(f"delivered {position}"),), labels={PUSH_AT: str(position)}
@@ -282,7 +280,6 @@ async def _deliver_all(
     if not view.is_terminal:
         # The gateway stops; another one goes on.
         await asyncio.Event().wait()
-    return count
 
 
 async def _post_until_taken(
