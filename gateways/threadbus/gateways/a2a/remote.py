@@ -24,6 +24,8 @@ _SILENCE_S: Final = 120.0
 _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 20.0
 _TRIES: Final = 8
+_LOOKS: Final = 4
+"""How often a question that was just answered may still be seen before it counts as asked again."""
 _log: Any = structlog.get_logger("threadbus.gateways.a2a")
 
 
@@ -112,8 +114,10 @@ class RemoteTask:
         Raises:
             RemoteError: the remote agent refuses, or is not to be reached in several tries.
         """
-        tries, pause = 0, _FIRST_PAUSE_S
+        tries, pause, looks = 0, _FIRST_PAUSE_S, 0
         pending = message
+        before = pb.TaskStatus()
+        before.CopyFrom(self.task.status)
         while True:
             try:
                 async with aclosing(self._once(pending)) as responses:
@@ -121,7 +125,8 @@ class RemoteTask:
                         pending, tries, pause = None, 0, _FIRST_PAUSE_S
                         self._take(response)
                         yield response
-                        if self.stands:
+                        # After an answer some begin with the task as it was: still the question.
+                        if self.stands and self._is_news(before):
                             return
             except (A2AClientError, httpx.HTTPError, TimeoutError) as error:
                 tries += 1
@@ -131,9 +136,19 @@ class RemoteTask:
             except A2AError as error:
                 raise RemoteError(self._agent.url, _told(error)) from error
             if self.stands:
-                return
+                looks += 1
+                if self._is_news(before) or looks > _LOOKS:
+                    return
             await asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE_S)
+
+    def _is_news(self, before: pb.TaskStatus) -> bool:
+        """Whether it stands elsewhere than before the answer was sent."""
+        now = self.task.status
+        if self.message is not None or now.state not in INTERRUPTED or now.state != before.state:
+            return True
+        said = now.message.message_id
+        return bool(said) and said != before.message.message_id
 
     async def _once(self, message: pb.Message | None) -> AsyncGenerator[pb.StreamResponse]:
         client = self._agent.client
