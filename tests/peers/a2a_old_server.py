@@ -32,8 +32,10 @@ class Executor(AgentExecutor):
 
     async def execute(self, context: Any, event_queue: Any) -> None:
         """Answer one message."""
-        task = context.current_task or new_task(context.message)
-        await event_queue.enqueue_event(task)
+        task = context.current_task
+        if task is None:
+            task = new_task(context.message)
+            await event_queue.enqueue_event(task)
         updater: Any = TaskUpdater(event_queue, task.id, task.context_id)
 
         def words(text: str) -> Any:

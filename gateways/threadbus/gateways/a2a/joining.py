@@ -55,6 +55,7 @@ _MISSES: Final = 3
 _FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 60.0
 _QUESTIONS: Final = 100
+_ID_WAIT_S: Final = 2.0
 _ANSWER_WAIT: Final = timedelta(days=1)
 _log: Any = structlog.get_logger("threadbus.gateways.a2a")
 
@@ -196,7 +197,7 @@ class _Talk:
         try:
             message = None if self._is_known else await self._message(context)
             for number in range(_QUESTIONS):
-                await self._follow(message)
+                await self._following(message)
                 if self._remote.message is not None:
                     return _reply(to_bus(self._remote.message.parts))
                 state = self._remote.task.status.state
@@ -235,6 +236,23 @@ class _Talk:
             role=pb.ROLE_USER,
             parts=to_a2a(loaded, _no_link),
         )
+
+    async def _following(self, message: pb.Message | None) -> None:
+        """Follow the remote task; cancelled before its id is known, wait a moment for that."""
+        follow = asyncio.create_task(self._follow(message), name="threadbus.a2a.follow")
+        try:
+            await asyncio.shield(follow)
+        except asyncio.CancelledError:
+            if not self._remote.task.id and await _has_ended(self._mention):
+                # Without it the remote agent could not be told. What follows it is refused.
+                await asyncio.wait({follow}, timeout=_ID_WAIT_S)
+            raise
+        finally:
+            follow.cancel()
+            await asyncio.wait({follow})
+            if not follow.cancelled():
+                # It was raised above, or nobody waits for it any more.
+                follow.exception()
 
     async def _follow(self, message: pb.Message | None) -> None:
         async for response in self._remote.updates(message):
