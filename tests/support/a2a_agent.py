@@ -6,6 +6,7 @@ Run it with ``bus run tests/support/a2a_agent.py:agent``.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Final
 
 from threadbus.agents import Agent, AgentLimits, Mention, Reply
@@ -114,7 +115,9 @@ async def _stream_chunks(mention: Mention) -> Reply:
 
 async def _long(mention: Mention) -> Reply:
     await mention.bus.tasks.set_status(mention.task, TaskStatus.WORKING)
-    await asyncio.sleep(_LONG_S)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_LONG_S):
+            await asyncio.Event().wait()
     return "done"
 
 

@@ -337,14 +337,10 @@ class Mention:
         chunk_of: EventId | None = None,
         more: bool = False,
     ) -> Appended:
-        """Add an artifact, or the next chunk of one; large content goes to the object store.
+        """Add an artifact; large content goes to the object store.
 
-        Args:
-            name: what it is called.
-            part: its content.
-            description: for people.
-            chunk_of: the event with the first chunk, where this is a later one.
-            more: a further chunk follows.
+        *chunk_of* names the event with the first chunk, where this is a later one; *more* says
+        that a further one follows.
         """
         return await self.append(
             ArtifactAdded(

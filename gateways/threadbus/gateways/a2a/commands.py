@@ -76,7 +76,7 @@ async def a2a(
     ] = 600.0,
 ) -> None:
     """Serve every agent of the bus, and the bus as a whole, to A2A clients until Ctrl-C."""
-    from threadbus.agents.serving import stopping_on_signals
+    from threadbus.agents import stopping_on_signals
     from threadbus.gateways.a2a.gateway import GatewayOptions, running
     from threadbus.gateways.web.serving import parse_address, serve_until
 
@@ -144,7 +144,7 @@ async def a2a_client(
     Mentions become messages to it, its updates progress and artifacts, its questions questions in
     the thread. While it is not to be reached it is not living, and its mentions wait.
     """
-    from threadbus.agents.serving import stopping_on_signals
+    from threadbus.agents import stopping_on_signals
     from threadbus.gateways.a2a.joining import join
     from threadbus.gateways.a2a.remote import RemoteAgent
 
