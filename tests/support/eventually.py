@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 _PAUSE_S = 0.02
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from tests.support.runs import revenue_run, troubled_run
 from tests.support.schema_strategies import events
@@ -152,7 +152,7 @@ def test_what_cannot_be_read_keeps_its_place_only() -> None:
 def test_any_event_can_be_redacted(level: Redaction) -> None:
     """It stays an event of its type, in its place; nothing has to be left out."""
 
-    @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=60)
     @given(event=events())
     def check(event: Event) -> None:
         item = Redactor(level).redact(Recorded(3, event, 9, encode_event(event)))
