@@ -22,7 +22,7 @@ from threadbus.gateways.mcp import calling, tools_threads
 from threadbus.gateways.mcp.desk import MAX_CALLS
 from threadbus.schemas import AgentName
 
-MODERN = {
+MODERN: dict[str, Any] = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": {},
 }
@@ -67,8 +67,9 @@ class Raw:
 
     async def modern(self, method: str, params: Any, **headers: str) -> httpx2.Response:
         """Send a request of the newer era."""
-        name = params.get("name", "") if isinstance(params, dict) else ""
-        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        known: dict[str, Any] = params if isinstance(params, dict) else {}
+        name = known.get("name", "")
+        body: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         more = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method}
         more |= {"Mcp-Name": str(name)} if name else {}
         return await self.post(json.dumps(body), **{**more, **headers})
@@ -276,7 +277,7 @@ async def test_a_connection_that_breaks_in_a_wait_leaves_no_waiter(
     secret = running.token(f"cable-{era}")
     async with httpx2.AsyncClient() as first:
         session = await Raw(running, first, secret).begin() if era == "legacy" else {}
-    params = {"name": "wait_for_mentions", "arguments": {"timeout_s": 50}}
+    params: dict[str, Any] = {"name": "wait_for_mentions", "arguments": {"timeout_s": 50}}
     desk = await running.gateway.desks.at(AgentName(f"cable-{era}"))
     for _ in range(20):
         async with httpx2.AsyncClient() as http:

@@ -12,6 +12,7 @@ from mcp.server import MCPServer
 from tests.support import mcp_server
 from tests.support.eventually import eventually
 from tests.support.mcp_plugged import COMMAND, Caller, plugged
+from tests.support.model_servers import playing, settings_for
 from threadbus.bus import MentionFailedError
 from threadbus.gateways.mcp.plugged import calls_in
 from threadbus.gateways.mcp.remote import Target
@@ -47,7 +48,7 @@ async def test_its_tools_are_skills(caller: Caller) -> None:
 async def test_a_mention_with_a_call_is_carried_out(caller: Caller) -> None:
     """Text, structure and pictures come back as parts; several calls in their order."""
     assert text_of((await caller.call("echo", text="hi"))[:1]) == "echo: hi"
-    (_, structured) = await caller.call("add", a=2, b=3)
+    (structured,) = await caller.call("add", a=2, b=3)
     assert structured == DataPart({"sum": 5}, name="structured")
     pictures = await caller.call("picture")
     assert FilePart(b"\x89PNG", "image", "image/png") in pictures
@@ -153,3 +154,25 @@ def test_calls_are_read_from_data_parts_only() -> None:
         DataPart([{"tool": "d"}]),
     ]
     assert calls_in(parts) == [("a", {}), ("b", {"n": 1})]
+
+
+async def test_a_model_chooses_the_tool_for_words(bus_url: str) -> None:
+    """It is shown the tools of the server, calls one, and says what came of it."""
+    toml = """
+        [[play]]
+        step = 1
+        [[play.call]]
+        tool = "add"
+        arguments = { a = 20, b = 22 }
+        [[play]]
+        after_tool = "add"
+        text = "The sum is {{ tool.add.json.sum }}."
+    """
+    target = Target(command=COMMAND, label="thinks")
+    async with (
+        playing(toml) as server,
+        plugged(bus_url, "thinks", target, settings_for(server.base_url)) as caller,
+    ):
+        (said, *_) = await caller.say("How much is 20 and 22?")
+
+    assert said == TextPart("The sum is 42.")

@@ -90,7 +90,7 @@ async def test_kills_in_waits_and_sends_lose_and_double_nothing(cli: Cli, tmp_pa
     assert len(gateways) > kills
     assert sorted(set(seen), key=int) == [str(number) for number in range(count)]
     async with connect(cli.url, name="looks") as bus:
-        texts = [
+        texts: list[str] = [
             entry.event.data.parts[0].text  # type: ignore[union-attr]
             async for entry in bus.read(opened["thread"]["task_id"])
             if isinstance(entry, Recorded) and entry.event.type == "message.posted"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support import mcp_server
+from threadbus.agents.model import ModelSettings
 from threadbus.bus import Bus, BusSettings, connect
 from threadbus.gateways.mcp.client_running import run_client
 from threadbus.gateways.mcp.remote import RemoteServer, Target
@@ -52,7 +53,9 @@ class Caller:
 
 
 @asynccontextmanager
-async def plugged(url: str, name: str, target: Target) -> AsyncGenerator[Caller]:
+async def plugged(
+    url: str, name: str, target: Target, model: ModelSettings | None = None
+) -> AsyncGenerator[Caller]:
     """Run a server as an agent, and somebody who may call it."""
     ready, stop = asyncio.Event(), asyncio.Event()
 
@@ -62,7 +65,7 @@ async def plugged(url: str, name: str, target: Target) -> AsyncGenerator[Caller]
     settings = BusSettings(url=url, name=name)
     async with connect(url, name=f"calls-{name}") as bus, asyncio.TaskGroup() as tasks:
         await bus.registry.register(AgentCard(name=bus.name), holder="test")
-        tasks.create_task(run_client(settings, target, stop=stop, on_ready=on_ready))
+        tasks.create_task(run_client(settings, target, model=model, stop=stop, on_ready=on_ready))
         try:
             async with asyncio.timeout(40):
                 await ready.wait()

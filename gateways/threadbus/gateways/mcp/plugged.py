@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any, Final, cast
 
 import mcp_types as types
+import msgspec
 
 from threadbus.agents import Agent, AgentLimits, GiveUpError, Mention, NoModelError
 from threadbus.agents.model import ChatMessage, Tool, ToolSpec
@@ -107,6 +108,9 @@ def parts_of(result: types.CallToolResult) -> Parts:
     room = MAX_RESULT_BYTES
     for block in result.content:
         part = _part(block)
+        if isinstance(part, TextPart) and _says(part.text, result.structured_content):
+            # Servers send structure as text, too, for clients that know text only.
+            continue
         size = len(part.content) if isinstance(part, FilePart) else len(text_of([part]))
         if size > room or len(parts) >= MAX_PARTS - 2:
             parts.append(TextPart(f"[left out: {block.type}, {size:,} bytes or more]"))
@@ -117,6 +121,16 @@ def parts_of(result: types.CallToolResult) -> Parts:
         value = clean_json(result.structured_content, what="the structured result")
         parts.append(DataPart(value, name="structured"))
     return tuple(parts)
+
+
+def _says(text: str, value: Any) -> bool:
+    """Whether a text is the JSON of a value."""
+    if value is None or not text.startswith(("{", "[")):
+        return False
+    try:
+        return bool(msgspec.json.decode(text) == value)
+    except (msgspec.DecodeError, RecursionError):
+        return False
 
 
 def _part(block: types.ContentBlock) -> Part:
