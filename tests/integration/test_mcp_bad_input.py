@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx2
 import pytest
@@ -67,7 +67,7 @@ class Raw:
 
     async def modern(self, method: str, params: Any, **headers: str) -> httpx2.Response:
         """Send a request of the newer era."""
-        known: dict[str, Any] = params if isinstance(params, dict) else {}
+        known = cast("dict[str, Any]", params) if isinstance(params, dict) else {}
         name = known.get("name", "")
         body: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         more = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method}
