@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
@@ -123,24 +124,49 @@ async def test_a_call_is_on_record(caller: Caller) -> None:
     assert returned.cause == called.cause
 
 
-async def test_a_server_over_http_is_an_agent_too(bus_url: str) -> None:
-    """It may come later than the agent, and go and come back at the same address."""
-    name = "far"
-    quiet = MCPServer("far")
-    quiet.add_tool(mcp_server.echo)
+@asynccontextmanager
+async def served(server: MCPServer[Any], port: int) -> AsyncGenerator[int]:
+    """Serve a foreign server over HTTP; yields its port."""
+    async with serving(server.streamable_http_app(), Address("127.0.0.1", port)) as running:
+        yield running.address.port
 
-    @asynccontextmanager
-    async def served(port: int) -> AsyncGenerator[int]:
-        app = quiet.streamable_http_app()
-        async with serving(app, Address("127.0.0.1", port)) as running:
-            yield running.address.port
 
-    async with served(0) as port:
-        target = Target(url=f"http://127.0.0.1:{port}/mcp", label=name)
-        async with plugged(bus_url, name, target) as caller:
-            # It has one tool that takes one text: words are enough.
-            (first, *_) = await caller.say("hello")
-            assert first == TextPart("echo: hello")
+async def test_a_server_over_http_may_go_and_come_back(bus_url: str) -> None:
+    """Its one tool takes words as they are; while it is away a mention waits for it."""
+    async with AsyncExitStack() as stack:
+        port = await stack.enter_async_context(served(one_tool(), 0))
+        target = Target(url=f"http://127.0.0.1:{port}/mcp", label="far")
+        async with plugged(bus_url, "far", target) as caller:
+            assert (await caller.say("hello"))[0] == TextPart("echo: hello")
+            await stack.aclose()
+
+            async def is_gone() -> bool:
+                return not await caller.is_living()
+
+            await eventually(is_gone, "the agent is not living", 40)
+            asking = asyncio.create_task(caller.say("again"))
+            async with served(one_tool(), port):
+                assert (await asking)[0] == TextPart("echo: again")
+
+
+def one_tool() -> MCPServer[Any]:
+    """Make a server with one tool."""
+    server = MCPServer("far")
+    server.add_tool(mcp_server.echo)
+    return server
+
+
+async def test_a_large_result_arrives_over_http_too(bus_url: str) -> None:
+    """The client of the SDK gives up at 1 MiB unless it is told otherwise."""
+    server = MCPServer("large")
+    server.add_tool(mcp_server.big)
+    async with served(server, 0) as port:
+        target = Target(url=f"http://127.0.0.1:{port}/mcp", label="large")
+        async with plugged(bus_url, "large", target) as caller:
+            (first, *_) = await caller.call("big", size=2_000_000)
+
+    assert isinstance(first, TextPart)
+    assert len(first.text) == 2_000_000
 
 
 def test_calls_are_read_from_data_parts_only() -> None:

@@ -11,9 +11,10 @@ import pytest
 from tests.support.cli import Cli, line_with, process
 from tests.support.eventually import eventually
 from tests.support.mcp_hosts import ERAS, Era
+from tests.support.mcp_plugged import COMMAND
 from tests.support.mcp_processes import desk, host, serving, token
 from threadbus.bus import connect
-from threadbus.gateways.mcp.commands import Serving
+from threadbus.gateways.mcp.commands import Plugged, Serving
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -86,5 +87,20 @@ async def test_a_stop_ends_waits_with_a_word(cli: Cli, tmp_path: Path) -> None:
                 await eventually(is_waiting, "the wait has begun")
                 running.terminate()
                 assert "stopping; nothing is lost" in await waiting
+        async with asyncio.timeout(30):
+            assert await running.wait() == 0
+
+
+async def test_a_foreign_server_is_plugged_in_by_the_command(cli: Cli) -> None:
+    """It says which tools there are; the agent is there until it is stopped."""
+    words = ["gateway", "mcp-client", "--as", "plugged", "--json", "--", *COMMAND]
+    async with process(*words, env=cli.env) as running:
+        found = msgspec.json.decode(await line_with(running, '"tools"'), type=Plugged)
+        assert found.agent == "plugged"
+        assert "echo" in found.tools
+        asked = await cli("ask", '{"tool": "echo"}', "--to", "plugged")
+        assert asked.code == 1
+        assert "send a data part" in asked.out + asked.err
+        running.terminate()
         async with asyncio.timeout(30):
             assert await running.wait() == 0
