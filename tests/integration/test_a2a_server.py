@@ -11,11 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from a2a.types import a2a_pb2 as pb
+from a2a.utils.signing import SignatureVerificationError, create_signature_verifier
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from google.protobuf import json_format
 
 from tests.support.a2a import Client, gateway, message, until_state
 from tests.support.a2a_agent import agent as tck
 from tests.support.eventually import eventually
 from tests.support.running_agents import kinds, log_of
+from threadbus.gateways.a2a.signing import card_signer
+from threadbus.gateways.errors import InvalidOptionError
 from threadbus.gateways.principals import add_token
 from threadbus.schemas import MAIN_THREAD, AgentCard, DataPart, TaskId, TaskStatus
 
@@ -397,3 +404,43 @@ async def test_a_removed_participant_sees_it_no_more(bus_url: str) -> None:
 
     assert error["code"] == -32001
     assert asked["id"] not in {task["id"] for task in listed["tasks"]}
+
+
+async def test_signed_cards(bus_url: str, tmp_path: Path) -> None:
+    """A card is signed with the operator's key, and one that was changed is told from it."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    path = tmp_path / "key.pem"
+    path.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    public = key.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    verify = create_signature_verifier(lambda _kid, _jku: public, ["ES256"])
+    async with gateway(bus_url, tck, sign_key=path, old_clients=False) as (client, _):
+        served = await client.http.get(client.url + "/agents/tck/.well-known/agent-card.json")
+        again = await client.http.get(
+            client.url + "/agents/tck/.well-known/agent-card.json",
+            headers={"If-None-Match": served.headers["etag"]},
+        )
+    card = json_format.ParseDict(served.json(), pb.AgentCard())
+    changed = json_format.ParseDict({**served.json(), "name": "other"}, pb.AgentCard())
+
+    verify(card)
+    assert again.status_code == 304
+    with pytest.raises(SignatureVerificationError):
+        verify(changed)
+
+
+@pytest.mark.parametrize("content", [b"", b"no key", b"-----BEGIN PRIVATE KEY-----\nAAAA"])
+def test_what_is_no_key_signs_nothing(tmp_path: Path, content: bytes) -> None:
+    """A file without a usable key is refused at the start."""
+    path = tmp_path / "key.pem"
+    path.write_bytes(content)
+
+    with pytest.raises(InvalidOptionError, match="--sign-key"):
+        card_signer(path)

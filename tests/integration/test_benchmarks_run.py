@@ -38,6 +38,22 @@ def test_everything_is_measured_and_written(tmp_path: Path) -> None:
         assert f"| {figure['name']} | {figure['against']} |" in page.read_text(encoding="utf-8")
 
 
+def test_the_gateway_is_measured() -> None:
+    """Both sides answer, one after the other and many at once."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "benchmarks.a2a", "--rounds", "1", "--scale", "0.04"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+
+    assert ran.returncode == 0, ran.stderr
+    assert "message to answer over A2A" in ran.stdout
+    assert "20 streams at once" in ran.stdout
+
+
 def test_a_wrong_number_of_rounds_is_refused() -> None:
     """A count that makes no sense is a usage error that names it."""
     ran = subprocess.run(

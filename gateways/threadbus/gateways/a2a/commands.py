@@ -66,6 +66,9 @@ async def a2a(
         list[str] | None,
         typer.Option(help="A host, or a private network, to push to all the same; repeat."),
     ] = None,
+    sign_key: Annotated[
+        Path | None, typer.Option(help="Sign the cards: a private key in PEM (P-256 or RSA).")
+    ] = None,
     only_1_0: Annotated[
         bool, typer.Option("--only-1.0", help="Do not offer version 0.3 on the cards.")
     ] = False,
@@ -97,6 +100,7 @@ async def a2a(
         old_clients=not only_1_0,
         push_key=push_key or _usual_key(),
         push_allow=tuple(push_allow or []),
+        sign_key=sign_key,
         max_body_bytes=max_body,
         per_second=rate,
         burst=max(1, round(2 * rate)),

@@ -26,6 +26,7 @@ from threadbus.gateways.a2a.handler import DEFAULT_WAIT, Handler, HandlerSetting
 from threadbus.gateways.a2a.log import Stopping, TaskLog
 from threadbus.gateways.a2a.push import PUSHER, pusher
 from threadbus.gateways.a2a.sealing import Seal
+from threadbus.gateways.a2a.signing import card_signer
 from threadbus.gateways.errors import InvalidOptionError
 from threadbus.gateways.principals import Principals
 from threadbus.gateways.web.limits import DEFAULT_MAX_BODY_BYTES, HostCheck
@@ -67,6 +68,8 @@ class GatewayOptions(msgspec.Struct, frozen=True, kw_only=True):
     push_key: Path | None = None
     """The key that secrets of push configurations are sealed with; without one there is no push."""
     push_allow: tuple[str, ...] = ()
+    sign_key: Path | None = None
+    """The private key that cards are signed with; unsigned without one."""
     wait: timedelta = DEFAULT_WAIT
     stop_deadline: timedelta = DEFAULT_STOP_DEADLINE
 
@@ -107,6 +110,7 @@ async def running(
     seal = None if options.push_key is None else Seal(options.push_key)
     if seal is not None:
         seal.load()
+    sign = None if options.sign_key is None else card_signer(options.sign_key)
     # The library would make dozens of empty spans of each request.
     os.environ.setdefault("OTEL_INSTRUMENTATION_A2A_SDK_ENABLED", "false")
     stopping = Stopping()
@@ -137,7 +141,9 @@ async def running(
             HandlerSettings(cards=cards, team=options.team, wait=options.wait),
             None if seal is None else (seal, screen),
         )
-        application = Application(bus, handler, agents, log, cards, started_at=time.time())
+        application = Application(
+            bus, handler, agents, log, cards, started_at=time.time(), sign=sign
+        )
         app: ASGIApp = HostCheck(
             application.build(
                 lambda app: Authentication(app, principals, options.guest),
