@@ -2,7 +2,7 @@
 
 Ours: HTTP to the gateway, a super-task in the log, an agent in a third process, its answer in the
 log, HTTP back; everything stored and acknowledged. The other side: the SDK's server, its executor
-in the same process, its tasks in memory. Then many streams at once, from their messages to their ends.
+in the same process, its tasks in memory. Then many streams at once, from messages to ends.
 """
 
 from __future__ import annotations

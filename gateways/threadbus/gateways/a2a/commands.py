@@ -41,6 +41,15 @@ async def a2a(
         Path | None,
         typer.Option(help="The tokens file; without it only this machine, and all are one guest."),
     ] = None,
+    issuer: Annotated[
+        str, typer.Option(help="An OpenID Connect issuer whose tokens are taken too; with --jwks.")
+    ] = "",
+    jwks: Annotated[
+        Path | None, typer.Option(help="The issuer's public keys, a JSON Web Key Set.")
+    ] = None,
+    audience: Annotated[
+        str, typer.Option(help="Whom its tokens have to be for; --public-url if absent.")
+    ] = "",
     guest: Annotated[
         str, typer.Option(help="The name of callers without tokens on the bus.")
     ] = "a2a-guest",
@@ -93,6 +102,9 @@ async def a2a(
         address=parse_address(http),
         url=url,
         tokens=tokens,
+        issuer=issuer,
+        jwks=jwks,
+        audience=audience,
         guest=parse_agent_name(guest),
         team=tuple(parse_agent_name(name) for name in team or []),
         hosts=tuple(host_name or []),

@@ -19,10 +19,11 @@ from starlette.types import ASGIApp
 from threadbus.agents import AgentRunner
 from threadbus.bus import Bus, BusSettings, connect
 from threadbus.gateways.a2a.app import Application, link
-from threadbus.gateways.a2a.authentication import Authentication
+from threadbus.gateways.a2a.authentication import Authentication, Finder
 from threadbus.gateways.a2a.callers import Agents
 from threadbus.gateways.a2a.cards import CardSettings
 from threadbus.gateways.a2a.handler import DEFAULT_WAIT, Handler, HandlerSettings
+from threadbus.gateways.a2a.issued import AnyOf, IssuedTokens
 from threadbus.gateways.a2a.log import Stopping, TaskLog
 from threadbus.gateways.a2a.push import PUSHER, pusher
 from threadbus.gateways.a2a.sealing import Seal
@@ -56,6 +57,12 @@ class GatewayOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Where clients reach it; the address it listens on when empty."""
     tokens: Path | None = None
     """The tokens file; without one everybody who reaches the gateway is the guest."""
+    issuer: str = ""
+    """Whose OpenID Connect tokens are taken too."""
+    jwks: Path | None = None
+    """The keys of the issuer."""
+    audience: str = ""
+    """Whom its tokens have to be for; the public URL when empty."""
     guest: AgentName = GUEST
     team: tuple[AgentName, ...] = ()
     hosts: tuple[str, ...] = ()
@@ -96,11 +103,8 @@ async def running(
 
     Cancellation: stops it as leaving does.
     """
-    principals = None
-    if options.tokens is not None:
-        principals = Principals(options.tokens)
-        principals.load()
-    elif not options.address.is_loopback:
+    principals = _principals(options)
+    if principals is None and not options.address.is_loopback:
         raise InvalidOptionError(
             "--http",
             str(options.address),
@@ -129,6 +133,7 @@ async def running(
         cards = CardSettings(
             base=base,
             secured=principals is not None,
+            oidc_issuer=options.issuer,
             push=seal is not None,
             old_clients=options.old_clients,
         )
@@ -158,6 +163,27 @@ async def running(
         async with _pushing(bus, log, seal, screen):
             late.ready.set()
             yield served
+
+
+def _principals(options: GatewayOptions) -> Finder | None:
+    """Return who says whose a token is; None where everybody is the guest."""
+    finders: list[Finder] = []
+    if options.tokens is not None:
+        tokens = Principals(options.tokens)
+        tokens.load()
+        finders.append(tokens)
+    if bool(options.issuer) != (options.jwks is not None):
+        raise InvalidOptionError("--issuer", options.issuer, "it goes together with --jwks")
+    if options.jwks is not None:
+        audience = options.audience or options.url
+        if not audience:
+            raise InvalidOptionError(
+                "--audience", "", "it is needed where there is no --public-url"
+            )
+        issued = IssuedTokens(options.jwks, options.issuer, audience)
+        issued.load()
+        finders.append(issued)
+    return AnyOf(finders) if finders else None
 
 
 @asynccontextmanager
