@@ -13,9 +13,8 @@ import pytest
 
 from tests.support.a2a import Client, gateway, message, until_state
 from tests.support.a2a_agent import agent as tck
-from tests.support.eventually import eventually
-from tests.support.running_agents import kinds, log_of
-from threadbus.schemas import AgentCard, DataPart, TaskId, TaskStatus
+from tests.support.running_agents import find, log_of
+from threadbus.schemas import AgentCard, DataPart, MentionStored, TaskId, TaskStatus
 
 
 def states(events: list[dict[str, Any]]) -> list[str]:
@@ -290,14 +289,11 @@ async def test_an_agent_that_is_away_is_asked_all_the_same(bus_url: str) -> None
         through = Client(client.url, client.http, "/agents/away/rpc")
         sent = message("w", configuration={"returnImmediately": True})
         task = (await through.result("SendMessage", sent))["task"]
-
-        async def is_receipted() -> bool:
-            types = kinds(await log_of(bus, TaskId(task["id"])))
-            return types == ["task.opened", "mention.stored"]
-
-        await eventually(is_receipted, "the receipt")
+        (stored,) = await find(bus, TaskId(task["id"]), MentionStored)
 
     assert task["status"]["state"] == "TASK_STATE_SUBMITTED"
+    assert isinstance(stored.data, MentionStored)
+    assert stored.data.agents == ("away",)
 
 
 async def test_a_client_of_version_0_3(bus_url: str) -> None:
