@@ -130,6 +130,31 @@ def test_an_answer_that_rests_on_what_was_checked_is_verified() -> None:
     assert found("V1", story) == []
 
 
+def test_an_answer_made_of_a_result_that_was_checked_is_verified() -> None:
+    """The answer need not name it: whoever gave the work away had the result when they answered."""
+    story, asked = opened()
+    for text in ("3", "4"):
+        done = story.finish("coder", story.assign("planner", "coder", "Sum it", asked), text)
+        task = story.assign("planner", "critique", "Check it", asked)
+        story.add("critique", CritiqueGiven(of=done, verdict=ACCEPT), cause=task)
+        story.finish("critique", task, "It adds up.")
+    answer = story.answer("planner", "4", asked)
+    story.close("planner", answer)
+
+    assert found("V1", story) == []
+
+
+def test_a_result_that_came_after_the_check_is_not_verified() -> None:
+    """An attempt takes the place of the one that was checked."""
+    story, asked = opened()
+    done = story.finish("coder", story.assign("planner", "coder", "Sum it", asked), "3")
+    story.add("critique", CritiqueGiven(of=done, verdict=ACCEPT), cause=asked)
+    story.finish("coder", story.assign("planner", "coder", "Again", asked), "4")
+    story.close("planner", story.answer("planner", "4", asked))
+
+    assert len(found("V1", story)) == 1
+
+
 def test_a_check_of_an_older_version_is_stale() -> None:
     """The answer or the artifact that counts came after it."""
     story, asked = opened()

@@ -43,13 +43,15 @@ class NoVerification(Detector):
         "although the run has somebody who checks: an agent that gave a critique, or is named for "
         "it."
     )
-    needs = (CritiqueGiven, VoteCast, AnswerSubmitted)
+    needs = (CritiqueGiven, VoteCast, AnswerSubmitted, AssignmentFinished)
     settings = (Setting("always", False, "also where the run has nobody who checks"),)
 
     def begin(self) -> None:
         self._checks: list[Ref] = []
         self._critics: set[AgentName] = set()
         self._sources: dict[EventId, tuple[str, ...]] = {}
+        self._results: dict[AgentName, dict[AgentName, EventId]] = {}
+        """Who gave work away → who did it → the newest result."""
 
     def see(self, seen: Seen) -> None:
         data = seen.event.data
@@ -63,9 +65,18 @@ class NoVerification(Detector):
                     self._checks.append(seen.ref)
             case AnswerSubmitted():
                 if len(self._sources) < MAX_CHECKS:
-                    self._sources[seen.event.id] = data.sources
+                    self._sources[seen.event.id] = (*data.sources, *self._given_to(seen))
+            case AssignmentFinished():
+                made = self.scene.get(EventId(data.assignment))
+                if made is not None and len(self._sources) < MAX_CHECKS:
+                    self._sources[seen.event.id] = self._given_to(seen)
+                    self._results.setdefault(made.sender, {})[seen.event.sender] = seen.event.id
             case _:
                 pass
+
+    def _given_to(self, seen: Seen) -> tuple[EventId, ...]:
+        """Return the results that the sender had from others; an attempt replaces the one before."""
+        return tuple(self._results.get(seen.event.sender, {}).values())
 
     def finish(self, end: End) -> None:
         timeline = end.timeline
@@ -87,7 +98,8 @@ class NoVerification(Detector):
         self.report(answer, f"the answer of {answer.sender} was accepted and not checked by {who}")
 
     def _above(self, answer: Ref) -> set[EventId]:
-        """Return what the answer rests on: sources, causes, what they refer to; itself too."""
+        """Return what the answer rests on: itself, sources, results that its author had from
+        others, causes, and what all of them refer to."""
         found: set[EventId] = set()
         queue = [answer.id, *map(EventId, self._sources.get(answer.id, ()))]
         while queue and len(found) < _MAX_ABOVE:
