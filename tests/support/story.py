@@ -167,6 +167,7 @@ class Story:
         *,
         took_ms: int = 1200,
         tokens: tuple[int, int] = (512, 88),
+        name: str = "small-1",
         system: str = "",
         thread: str = MAIN_THREAD,
         error: ErrorInfo | None = None,
@@ -176,7 +177,7 @@ class Story:
         return self.add(
             sender,
             ModelCalled(
-                model="small-1",
+                model=name,
                 started_at=self.now - took_ms * MS,
                 duration_ns=took_ms * MS,
                 input_tokens=tokens[0],

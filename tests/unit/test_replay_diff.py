@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.support.runs import harmful, revenue_run, troubled_run
 from tests.support.story import MS, START, Story
-from threadbus.replay import LogItem
-from threadbus.replay.diffing import Diff, Price, RowKind, View, align, compare, write_diff
+from threadbus.replay import LogItem, Price, Prices
+from threadbus.replay.diffing import Diff, RowKind, View, align, compare, write_diff
 from threadbus.replay.forking import plan_fork
 from threadbus.replay.paint import Painter
 from threadbus.schemas import (
@@ -160,16 +160,18 @@ def test_a_step_of_one_run_only_is_said() -> None:
 
 
 def test_figures_and_cost_are_compared() -> None:
-    """Tokens by price, and each agent's share."""
+    """Tokens by the prices of their models, and each agent's share."""
     cheap, dear = two(), two()
     dear.model("planner", dear.log[0].event.id, tokens=(1000, 100))
-    diff = compare(cheap.log, dear.log, price=Price(2.0, 10.0))
+    dear.model("planner", dear.log[0].event.id, name="new-1", tokens=(0, 0))
+    prices = Prices({"small-*": Price(2.0, 10.0)}, currency="EUR")
+    diff = compare(cheap.log, dear.log, prices=prices)
 
     assert diff.a.cost is not None
     assert diff.b.cost is not None
     assert round(diff.b.cost - diff.a.cost, 9) == 0.003
     text = shown(diff)
-    for words in ("input tokens", "+1,000", "cost", "+0.0030", "tokens of planner"):
+    for words in ("input tokens", "+1,000", "cost", "+0.003000 EUR", "without price"):
         assert words in text
 
 

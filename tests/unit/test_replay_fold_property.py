@@ -12,6 +12,7 @@ from tests.support.replay_logs import LOG, LOGS
 from threadbus.replay import SaidStep, Timeline, Turn, fold
 from threadbus.replay.closing import write_closing
 from threadbus.replay.feed import FeedRenderer
+from threadbus.replay.heading import Heading
 from threadbus.replay.paint import Painter
 from threadbus.replay.render import TreeRenderer
 from threadbus.replay.timeline import TimelineFold
@@ -48,10 +49,10 @@ def test_any_log_can_be_folded_and_shown(log: list[Recorded | Rejected]) -> None
 
     assert len(log) == totals.events + totals.duplicates + totals.foreign + totals.unreadable
     check(timeline)
-    renderer = TreeRenderer(painter, timeline)
-    renderer.opening()
-    renderer.overview()
-    renderer.tree()
+    heading = Heading(painter, timeline)
+    heading.opening()
+    heading.overview()
+    TreeRenderer(painter, timeline).tree()
     write_closing(painter, timeline, timeline.last_at)
     painter.flush()
     assert stream.getvalue().isascii()

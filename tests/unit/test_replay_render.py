@@ -15,6 +15,7 @@ from tests.support.story import MS, START, Story
 from threadbus.replay import Timeline, fold
 from threadbus.replay.closing import write_closing
 from threadbus.replay.feed import FeedRenderer
+from threadbus.replay.heading import Heading
 from threadbus.replay.paint import Painter, painter_for
 from threadbus.replay.render import MAX_DEPTH, TreeRenderer
 from threadbus.replay.timeline import TimelineFold
@@ -47,10 +48,10 @@ def tree(
     """Return all that the tree format writes."""
     stream = io.StringIO()
     painter = Painter(stream, width=width, has_color=has_color, is_ascii=is_ascii)
-    renderer = TreeRenderer(painter, timeline, now)
-    renderer.opening()
-    renderer.overview()
-    renderer.tree()
+    heading = Heading(painter, timeline, now)
+    heading.opening()
+    heading.overview()
+    TreeRenderer(painter, timeline, now).tree()
     write_closing(painter, timeline, max(now or 0, timeline.last_at))
     painter.flush()
     return stream.getvalue()

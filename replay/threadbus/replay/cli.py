@@ -18,14 +18,13 @@ from typer.core import TyperCommand
 
 from threadbus.replay.bounds import Bound, parse_bound
 from threadbus.replay.completion import Offer, complete_agents, complete_tasks, complete_threads
-from threadbus.replay.errors import FilterValueError, FindingSettingError, PriceFileError
+from threadbus.replay.errors import FilterValueError, FindingSettingError
 from threadbus.replay.finding import FindingKind
 from threadbus.replay.findings import JudgeSettings, load_settings
 from threadbus.replay.findings.watch import FindingOptions
 from threadbus.replay.grep import MAX_TEXT_CHARS
 from threadbus.replay.lookup import find_task
 from threadbus.replay.paint import MIN_WIDTH
-from threadbus.replay.prices import Prices, load_prices
 from threadbus.replay.selection import MAX_KINDS, Selection
 from threadbus.replay.show import Format, Request, show
 from threadbus.replay.terminal import (
@@ -34,12 +33,14 @@ from threadbus.replay.terminal import (
     FileOption,
     NkeyOption,
     Place,
+    PricesOption,
     Progress,
     RedactOption,
     TimeoutOption,
     UrlOption,
     make_app,
     open_source,
+    prices_at,
     redact_key,
     run,
     stop,
@@ -151,12 +152,7 @@ def replay(
     full: Annotated[
         bool, typer.Option("--full", help="Show texts in full, not only their beginning.")
     ] = False,
-    prices: Annotated[
-        Path | None,
-        typer.Option(
-            help="File (TOML or JSON) with what models cost [env BUS_PRICES].",
-        ),
-    ] = None,
+    prices: PricesOption = None,
     no_findings: Annotated[
         bool, typer.Option("--no-findings", help="Do not look for faults in the run.")
     ] = False,
@@ -249,7 +245,7 @@ def replay(
     if width is not None and not MIN_WIDTH <= width <= MAX_WIDTH:
         stop(f"--width {width}: from {MIN_WIDTH} to {MAX_WIDTH} columns", ExitCode.USAGE)
     selection = _selection(thread, agent, kind or [], start, end, grep)
-    table = _prices(prices)
+    table = prices_at(prices)
     options = _findings(finding or [], findings_file, judge=judge, off=no_findings)
     gravest: FindingKind | None = None
 
@@ -316,16 +312,6 @@ def _findings(
         settings = load_settings(file, overrides)
         return FindingOptions(settings=settings, judge=JudgeSettings.from_env() if judge else None)
     except FindingSettingError as error:
-        stop(str(error), ExitCode.USAGE)
-
-
-def _prices(path: Path | None) -> Prices | None:
-    named = os.environ.get("BUS_PRICES", "")
-    if path is None and not named:
-        return None
-    try:
-        return load_prices(path or Path(named))
-    except PriceFileError as error:
         stop(str(error), ExitCode.USAGE)
 
 

@@ -16,6 +16,7 @@ from threadbus.replay.export import end_line, head_line
 from threadbus.replay.feed import FeedRenderer
 from threadbus.replay.finding import FindingKind
 from threadbus.replay.findings.watch import FindingOptions, Watch
+from threadbus.replay.heading import Heading
 from threadbus.replay.lanes import write_lanes
 from threadbus.replay.paint import Painter, painter_for
 from threadbus.replay.prices import Prices
@@ -222,18 +223,18 @@ async def _show_picture(
     async for item, _, _ in items:
         if not opened and isinstance(item, Recorded) and isinstance(item.event.data, TaskOpened):
             # A large log takes a while: whose it is can be said at once.
-            TreeRenderer(painter, reading.fold.timeline).opening()
+            Heading(painter, reading.fold.timeline).opening()
             painter.flush()
             opened = True
     timeline = await _analysed(reading, watch)
     now = _now(timeline)
-    only_one = bool(request.selection.agent)
-    renderer = TreeRenderer(painter, timeline, now, shows_asked=only_one, full=request.full)
+    heading = Heading(painter, timeline, now)
     if not opened:
-        renderer.opening()
-    renderer.overview(reading.sieve.note_for_person(timeline))
+        heading.opening()
+    heading.overview(reading.sieve.note_for_person(timeline))
     if request.format is Format.TREE:
-        renderer.tree()
+        only_one = bool(request.selection.agent)
+        TreeRenderer(painter, timeline, now, shows_asked=only_one, full=request.full).tree()
     else:
         write_lanes(painter, timeline, max(now, timeline.last_at))
     write_closing(painter, timeline, max(now, timeline.last_at))
@@ -249,7 +250,7 @@ async def _show_feed(
     opened = False
     async for item, entry, is_taken in items:
         if not opened:
-            TreeRenderer(painter, fold.timeline).opening()
+            Heading(painter, fold.timeline).opening()
             painter.line()
             opened = True
         if is_taken:
@@ -260,8 +261,7 @@ async def _show_feed(
     await _analysed(reading, watch)
     now = _now(timeline)
     painter.line()
-    renderer = TreeRenderer(painter, timeline, now)
-    renderer.overview(reading.sieve.note_for_person(timeline))
+    Heading(painter, timeline, now).overview(reading.sieve.note_for_person(timeline))
     if request.format is Format.TIMELINE:
         write_lanes(painter, reading.chosen(), max(now, timeline.last_at))
     write_closing(painter, timeline, max(now, timeline.last_at))

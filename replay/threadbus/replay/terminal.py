@@ -15,8 +15,14 @@ import msgspec
 import typer
 from rich.console import Console
 
-from threadbus.replay.errors import FilterValueError, NoLogError, TaskLookupError
+from threadbus.replay.errors import (
+    FilterValueError,
+    NoLogError,
+    PriceFileError,
+    TaskLookupError,
+)
 from threadbus.replay.export import FileSource
+from threadbus.replay.prices import Prices, load_prices
 from threadbus.replay.redact import Redaction, Redactor
 from threadbus.replay.source import BusSource, Source
 from threadbus.schemas import ThreadbusError
@@ -48,8 +54,10 @@ TimeoutOption: TypeAlias = Annotated[
         "--connect-timeout", help="Seconds for a server to answer [env BUS_CONNECT_TIMEOUT]."
     ),
 ]
-
-
+PricesOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--prices", help="File (TOML or JSON) with what models cost [env BUS_PRICES]."),
+]
 RedactOption: TypeAlias = Annotated[
     Redaction | None,
     typer.Option(
@@ -162,6 +170,20 @@ async def _check_log(bus: Bus) -> None:
     missing = [stream.name for stream in storage.streams if not stream.exists]
     if "BUS" in missing:
         raise NoLogError(bus.settings.url)
+
+
+def prices_at(file: Path | None) -> Prices | None:
+    """Return what models cost by *file*, else by the one that ``BUS_PRICES`` names, if any does.
+
+    Ends the command where the file is not right.
+    """
+    named = os.environ.get("BUS_PRICES", "")
+    if file is None and not named:
+        return None
+    try:
+        return load_prices(file or Path(named))
+    except PriceFileError as error:
+        stop(str(error), ExitCode.USAGE)
 
 
 def redactor_for(level: Redaction) -> Redactor:

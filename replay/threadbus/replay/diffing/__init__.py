@@ -4,7 +4,7 @@
 """
 
 from threadbus.replay.diffing.align import align
-from threadbus.replay.diffing.compare import Diff, Price, Row, RowKind, Side, compare
+from threadbus.replay.diffing.compare import Diff, Row, RowKind, Side, compare
 from threadbus.replay.diffing.lines import View, write_diff
 
-__all__ = ["Diff", "Price", "Row", "RowKind", "Side", "View", "align", "compare", "write_diff"]
+__all__ = ["Diff", "Row", "RowKind", "Side", "View", "align", "compare", "write_diff"]

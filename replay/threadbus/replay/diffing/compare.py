@@ -12,6 +12,7 @@ import msgspec
 from threadbus.replay.diffing.align import MAX_CELLS, align
 from threadbus.replay.diffing.steps import ComparedStep, Run, steps_of
 from threadbus.replay.findings import Analyser
+from threadbus.replay.prices import Prices
 from threadbus.replay.source import LogItem
 from threadbus.replay.story import AnyStep, ModelStep, ToolStep
 from threadbus.replay.text import first_line
@@ -25,13 +26,6 @@ MAX_ROWS: Final = 20_000
 """Rows that are kept; all are counted."""
 
 _TEXT_CHARS: Final = 240
-
-
-class Price(msgspec.Struct, frozen=True):
-    """What a million tokens cost, in whatever money."""
-
-    input: float
-    output: float
 
 
 class Side(msgspec.Struct, kw_only=True):
@@ -51,7 +45,10 @@ class Side(msgspec.Struct, kw_only=True):
     input_tokens: int
     output_tokens: int
     cost: float | None
-    """Where a price was given."""
+    """By the prices that were given; absent where none were."""
+    currency: str
+    unpriced_calls: int
+    """Calls of models that have no price, and are not in the cost."""
     failures: int
     answer: str
     """The beginning of it."""
@@ -131,7 +128,7 @@ def compare(
     b: Iterable[LogItem],
     *,
     names: tuple[str, str] = ("A", "B"),
-    price: Price | None = None,
+    prices: Prices | None = None,
     max_cells: int = MAX_CELLS,
 ) -> Diff:
     """Compare two runs.
@@ -140,10 +137,10 @@ def compare(
         a: the entries of the one.
         b: the entries of the other.
         names: what to call them.
-        price: what tokens cost.
+        prices: what models cost.
         max_cells: how much the alignment may compute.
     """
-    one, other = _analysed(a), _analysed(b)
+    one, other = _analysed(a, prices), _analysed(b, prices)
     alignment = align(
         [step.key for step in one.steps], [step.key for step in other.steps], max_cells
     )
@@ -151,8 +148,8 @@ def compare(
     counts = Counter(row.kind for row in rows)
     relation, fork_point = _relation(one, other)
     return Diff(
-        a=_side(one, names[0], price),
-        b=_side(other, names[1], price),
+        a=_side(one, names[0]),
+        b=_side(other, names[1]),
         relation=relation,
         fork_point=fork_point,
         same=counts[RowKind.SAME],
@@ -165,7 +162,7 @@ def compare(
     )
 
 
-def _analysed(entries: Iterable[LogItem]) -> Run:
+def _analysed(entries: Iterable[LogItem], prices: Prices | None) -> Run:
     """Take a run apart, and look for faults in it on the way."""
     analyser = Analyser()
 
@@ -174,7 +171,7 @@ def _analysed(entries: Iterable[LogItem]) -> Run:
             analyser.apply(item)
             yield item
 
-    run = steps_of(looked_at())
+    run = steps_of(looked_at(), prices)
     run.timeline.findings = list(analyser.finish(run.timeline).findings)
     return run
 
@@ -263,11 +260,8 @@ def _first_own(run: Run) -> int:
     return forked[0] if forked else 0
 
 
-def _side(run: Run, name: str, price: Price | None) -> Side:
+def _side(run: Run, name: str) -> Side:
     timeline, totals = run.timeline, run.timeline.totals
-    cost = None
-    if price is not None:
-        cost = (totals.input_tokens * price.input + totals.output_tokens * price.output) / 1e6
     answer = timeline.answer
     return Side(
         name=name,
@@ -282,7 +276,9 @@ def _side(run: Run, name: str, price: Price | None) -> Side:
         tool_calls=totals.tool_calls,
         input_tokens=totals.input_tokens,
         output_tokens=totals.output_tokens,
-        cost=cost,
+        cost=totals.cost if timeline.currency else None,
+        currency=timeline.currency,
+        unpriced_calls=totals.unpriced_calls,
         failures=totals.failures + totals.tool_errors + totals.dead_letters,
         answer="" if answer is None else first_line(answer.text, _TEXT_CHARS),
         agents={

@@ -8,7 +8,7 @@ from typing import Final
 
 from threadbus.replay.diffing.compare import Diff, Row, RowKind, Side, StepLine
 from threadbus.replay.paint import Painter, Span
-from threadbus.replay.text import duration, first_line, offset, plural
+from threadbus.replay.text import duration, first_line, money, offset, plural
 
 CONTEXT: Final = 2
 """Rows alike that are shown before and after what differs."""
@@ -120,7 +120,15 @@ def _figures(a: Side, b: Side) -> Iterator[tuple[str, str, str, str]]:
     ):
         yield _counted(name.replace("_", " "), getattr(a, name), getattr(b, name))
     if a.cost is not None and b.cost is not None:
-        yield "cost", f"{a.cost:,.4f}", f"{b.cost:,.4f}", f"{b.cost - a.cost:+,.4f}"
+        dearer = b.cost - a.cost
+        yield (
+            "cost",
+            money(a.cost, a.currency),
+            money(b.cost, b.currency),
+            f"{'-' if dearer < 0 else '+'}{money(abs(dearer), b.currency)}" if dearer else "",
+        )
+    if a.unpriced_calls or b.unpriced_calls:
+        yield _counted("calls without price", a.unpriced_calls, b.unpriced_calls)
     for agent in dict.fromkeys((*a.agents, *b.agents)):
         ours, theirs = a.agents.get(agent, 0), b.agents.get(agent, 0)
         if ours != theirs:

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from threadbus.replay.prices import Prices
 from threadbus.replay.source import LogItem
 from threadbus.replay.story import AnyStep, Timeline, ToolStep, Turn
 from threadbus.replay.timeline import TimelineFold
@@ -80,9 +81,9 @@ def comparable(text: str) -> str:
     return _SPACE.sub(" ", _ID.sub("#", text[:MAX_COMPARED_CHARS].casefold())).strip()
 
 
-def steps_of(entries: Iterable[LogItem]) -> Run:
+def steps_of(entries: Iterable[LogItem], prices: Prices | None = None) -> Run:
     """Fold a run and return its steps in the order of the log, each once."""
-    fold = TimelineFold()
+    fold = TimelineFold(prices=prices)
     causes: dict[EventId, Event] = {}
     taken: list[tuple[AnyStep, Event]] = []
     for item in entries:

@@ -75,7 +75,7 @@ class NoVerification(Detector):
                 pass
 
     def _given_to(self, seen: Seen) -> tuple[EventId, ...]:
-        """Return the results that the sender had from others; an attempt replaces the one before."""
+        """Return the results that the sender had by then; a new attempt replaces the one before."""
         return tuple(self._results.get(seen.event.sender, {}).values())
 
     def finish(self, end: End) -> None:

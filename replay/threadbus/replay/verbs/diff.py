@@ -10,22 +10,22 @@ from typing import Annotated
 import msgspec
 import typer
 
-from threadbus.replay.diffing import Price, View, compare, write_diff
+from threadbus.replay.diffing import View, compare, write_diff
 from threadbus.replay.export import FileSource
 from threadbus.replay.paint import painter_for
 from threadbus.replay.point import whole
 from threadbus.replay.source import LogItem, Source
 from threadbus.replay.terminal import (
     CredsOption,
-    ExitCode,
     NkeyOption,
     Place,
+    PricesOption,
     TimeoutOption,
     UrlOption,
     make_app,
     open_source,
+    prices_at,
     run,
-    stop,
 )
 
 app = make_app()
@@ -42,12 +42,7 @@ def diff(
     view: Annotated[
         View, typer.Option("--view", help="Side by side, or one below the other.")
     ] = View.AUTO,
-    price: Annotated[
-        str,
-        typer.Option(
-            metavar="IN,OUT", help="What a million input and output tokens cost, as 2.5,10."
-        ),
-    ] = "",
+    prices: PricesOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
     url: UrlOption = None,
     creds: CredsOption = None,
@@ -55,8 +50,8 @@ def diff(
     connect_timeout: TimeoutOption = None,
 ) -> None:
     """Compare two runs: their steps aligned, the first difference, steps of one only, and the
-    differences in time, tokens, failures, findings and outcome."""
-    paid = _price(price)
+    differences in time, tokens, costs, failures, findings and outcome."""
+    table = prices_at(prices)
     place = Place(url=url, credentials=creds, nkey=nkey, connect_timeout=connect_timeout)
 
     async def compared() -> None:
@@ -75,7 +70,7 @@ def diff(
                     source = server
                 names.append(source.name)
                 runs.append((await whole(source, task))[1])
-        result = compare(runs[0], runs[1], names=(names[0], names[1]), price=paid)
+        result = compare(runs[0], runs[1], names=(names[0], names[1]), prices=table)
         if as_json:
             document = msgspec.json.format(msgspec.json.encode(result), indent=2)
             sys.stdout.buffer.write(document + b"\n")
@@ -93,15 +88,3 @@ def _file(wanted: str) -> tuple[Path | None, str]:
     if path.is_file() or "/" in name or name.endswith((".jsonl", ".gz")):
         return path, task
     return None, wanted
-
-
-def _price(text: str) -> Price | None:
-    if not text:
-        return None
-    try:
-        paid = [float(one) for one in text.split(",")]
-    except ValueError:
-        paid = []
-    if len(paid) != 2 or not all(0 <= one < 1e9 for one in paid):
-        stop(f"--price {text!r}: give two numbers, as 2.5,10", ExitCode.USAGE)
-    return Price(paid[0], paid[1])
