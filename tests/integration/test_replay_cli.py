@@ -289,7 +289,7 @@ def test_a_file_without_an_event_has_no_run(tmp_path: Path) -> None:
     for form in ("tree", "jsonl", "json"):
         result = busreplay(TASK, "--file", file, "--format", form)
         assert (result.returncode, result.stdout) == (3, b"")
-        assert b"holds none at all" in result.stderr
+        assert b"holds no super-task that can be read" in result.stderr
 
 
 def test_harmful_text_reaches_no_terminal(tmp_path: Path) -> None:

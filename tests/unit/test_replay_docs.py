@@ -56,7 +56,7 @@ def test_every_option_is_described() -> None:
 @pytest.mark.parametrize("verb", sorted(VERBS))
 def test_every_verb_and_its_options_are_described(verb: str) -> None:
     """Each has a section that leaves out no option of its own."""
-    command = get_command(importlib.import_module(VERBS[verb]).app)
+    command = get_command(importlib.import_module(VERBS[verb].module).app)
     own = {option for parameter in command.params for option in parameter.opts if "--" in option}
     general = {"--install-completion", "--show-completion"}
     _, _, rest = TEXT.partition(f": `busreplay {verb}`\n")

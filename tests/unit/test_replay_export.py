@@ -176,6 +176,18 @@ async def test_a_compressed_file_that_breaks_off_is_read_up_to_there(tmp_path: P
     assert [item for item in found if isinstance(item, Recorded)] == story.log[: len(found) - 1]
 
 
+async def test_a_short_compressed_file_that_breaks_off_is_read_up_to_there(tmp_path: Path) -> None:
+    """What was unpacked before the break is not thrown away with it."""
+    log = revenue_run().log
+    path = tmp_path / "run.jsonl.gz"
+    packed = gzip.compress(b"".join(export_line(item) for item in log))
+    path.write_bytes(packed[: len(packed) * 3 // 4])
+    found = await read(path)
+
+    assert 5 < len(found) < len(log)
+    assert found[:-1] == log[: len(found) - 1]
+
+
 async def test_a_file_that_cannot_be_opened_is_an_error(tmp_path: Path) -> None:
     """Its path and the reason are in the message, and how to make such a file."""
     for path in (tmp_path / "none.jsonl", tmp_path):

@@ -85,5 +85,5 @@ async def test_an_empty_source_says_so(tmp_path: Path) -> None:
     """Nothing is near where there is nothing."""
     path = tmp_path / "empty.jsonl"
     path.write_bytes(b"")
-    with pytest.raises(UnknownTaskError, match="holds none at all"):
+    with pytest.raises(UnknownTaskError, match="holds no super-task that can be read"):
         await find_task(FileSource(path), "")

@@ -5,15 +5,15 @@ The first word may be a verb of :data:`VERBS` instead of a super-task; ids are h
 
 from __future__ import annotations
 
-import inspect
 import os
 import sys
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 import typer
+from typer.completion import completion_init
 from typer.core import TyperCommand
 
 from threadbus.replay.bounds import Bound, parse_bound
@@ -46,15 +46,25 @@ from threadbus.replay.terminal import (
     stop,
 )
 
-VERBS: Final[dict[str, str]] = {
-    "at": "threadbus.replay.verbs.at",
-    "diff": "threadbus.replay.verbs.diff",
-    "export": "threadbus.replay.exporting",
-    "fork": "threadbus.replay.verbs.fork",
-    "import": "threadbus.replay.verbs.importing",
-    "verify": "threadbus.replay.verbs.verify",
+
+class _Verb(NamedTuple):
+    module: str
+    """Its ``app`` runs the verb; imported when the verb is typed."""
+    about: str
+    """What it does, in one line."""
+
+
+VERBS: Final = {
+    "at": _Verb("threadbus.replay.verbs.at", "What stood at an entry: the plan, open work, votes."),
+    "diff": _Verb(
+        "threadbus.replay.verbs.diff", "Two runs, step by step, and where they first differ."
+    ),
+    "export": _Verb("threadbus.replay.exporting", "Write runs into a file, which --file reads."),
+    "fork": _Verb("threadbus.replay.verbs.fork", "Go on from an entry of a run, in a new one."),
+    "import": _Verb("threadbus.replay.verbs.importing", "Read the logs of other systems."),
+    "verify": _Verb("threadbus.replay.verbs.verify", "Check a log: gaps, ids, senders, hashes."),
 }
-"""Verb → the module whose ``app`` runs it; imported when it is typed."""
+"""What may stand in place of a super-task."""
 
 MAX_WIDTH: Final = 1_000
 
@@ -63,31 +73,40 @@ _EXIT_CODES: Final = {
     FindingKind.SYMPTOM: ExitCode.SYMPTOM,
     FindingKind.VIOLATION: ExitCode.VIOLATION,
 }
+_OTHERS: Final = "Others"
+_OPTION_GROUPS: Final = {
+    "What is shown": "task output full follow at limit",
+    "Only a part": "thread agent kind start end grep",
+    "Faults, costs, secrets": ("no_findings finding findings_file judge exit_code prices redact"),
+    "Where from": "file url creds nkey connect_timeout",
+    _OTHERS: "otlp width no_color",
+}
+"""Heading in the help → parameters, in the order in which they are told."""
 _COMPLETE: Final = "_BUSREPLAY_COMPLETE"
 
-app = make_app()
+app = make_app(completes=True)
 
 
 class _Command(TyperCommand):
-    """The showing of a run, whose help tells of the verbs, too."""
+    """The showing of a run, whose help has its many options in groups, and the verbs."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        left = {param.name: param for param in self.get_params(ctx)}
+        for title, names in _OPTION_GROUPS.items():
+            group = [left.pop(name) for name in names.split()]
+            if title == _OTHERS:
+                group += left.values()
+            rows = [row for param in group if (row := param.get_help_record(ctx)) is not None]
+            with formatter.section(title):
+                formatter.write_dl(rows)
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        with formatter.section("Verbs, instead of TASK (`busreplay VERB --help`)"):
-            formatter.write_dl([(verb, _about(verb)) for verb in sorted(VERBS)])
-
-
-def _about(verb: str) -> str:
-    """Return the first sentence of a verb's help."""
-    verb_app: typer.Typer = import_module(VERBS[verb]).app
-    callbacks = [command.callback for command in verb_app.registered_commands]
-    text = verb_app.info.help if isinstance(verb_app.info.help, str) else ""
-    text = text or (inspect.getdoc(callbacks[0]) or "" if callbacks else "")
-    return " ".join(text.split("\n\n")[0].split())
+        with formatter.section("Verbs, in place of TASK (`busreplay VERB --help`)"):
+            formatter.write_dl([(name, verb.about) for name, verb in VERBS.items()])
 
 
 def _complete_first(ctx: typer.Context, incomplete: str) -> Offer:
-    # What each does would take the import of all of them.
-    verbs = [(verb, "") for verb in sorted(VERBS) if verb.startswith(incomplete)]
+    verbs = [(name, verb.about) for name, verb in VERBS.items() if name.startswith(incomplete)]
     return [*verbs, *complete_tasks(ctx, incomplete)]
 
 
@@ -103,8 +122,7 @@ def replay(
         str,
         typer.Argument(
             metavar="TASK",
-            help="Super-task id, or as much of its start as is unique. "
-            "May be left out where --file holds one super-task.",
+            help="Super-task id, or the start of it. Not needed where --file holds one run.",
             autocompletion=_complete_first,
         ),
     ] = "",
@@ -112,45 +130,40 @@ def replay(
         Format,
         typer.Option(
             "--format",
-            help="tree: for a person. timeline: the same as lanes. jsonl: the log verbatim, "
-            "which --file reads. json: one document of the whole story. "
-            "html: a page to look around in. markdown: a report. mermaid: a sequence diagram. "
-            "dot: what caused what. "
-            "chrome-trace: lanes of time, for Perfetto. otlp-json: OpenTelemetry's spans.",
+            metavar="FORM",
+            help=f"{', '.join(Format)}.",
         ),
     ] = Format.TREE,
     thread: Annotated[
         str,
-        typer.Option(help="Show this thread only, by its id.", autocompletion=complete_threads),
+        typer.Option(metavar="ID", help="One thread, by its id.", autocompletion=complete_threads),
     ] = "",
     agent: Annotated[
         str,
         typer.Option(
-            help="Show only what this agent did and what was said to it.",
+            metavar="NAME",
+            help="What this agent did, and what was said to it.",
             autocompletion=complete_agents,
         ),
     ] = "",
     kind: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Show only events of this type or family: message, assignment.made. "
-            "May be given more than once."
-        ),
+        typer.Option(metavar="KIND", help="Events of this type or family: message. Repeatable."),
     ] = None,
     start: Annotated[
         str,
         typer.Option(
-            "--from",
-            help="Show from here on: a sequence (120), the time since the opening (+1.5s), "
-            "or ISO 8601 in UTC.",
+            "--from", metavar="PLACE", help="From a sequence, +1.5s, or a time in ISO 8601."
         ),
     ] = "",
-    end: Annotated[str, typer.Option("--to", help="Show up to here, written alike.")] = "",
+    end: Annotated[
+        str, typer.Option("--to", metavar="PLACE", help="Up to there, written alike.")
+    ] = "",
     grep: Annotated[
-        str, typer.Option(help="Show only events that say this text, capitals aside.")
+        str, typer.Option(metavar="TEXT", help="Events that say this, capitals aside.")
     ] = "",
     full: Annotated[
-        bool, typer.Option("--full", help="Show texts in full, not only their beginning.")
+        bool, typer.Option("--full", help="Texts in full, not only their beginning.")
     ] = False,
     prices: PricesOption = None,
     no_findings: Annotated[
@@ -159,19 +172,17 @@ def replay(
     finding: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="KEY=VALUE",
-            help="Set what a detector goes by: R1.times=3. May be given more than once.",
+            metavar="KEY=VALUE", help="Set what a detector goes by: R1.times=3. Repeatable."
         ),
     ] = None,
     findings_file: Annotated[
         Path | None,
-        typer.Option(help="File (TOML) with a table [findings] of such settings."),
+        typer.Option(metavar="FILE", help="Such settings, as a table [findings] (TOML)."),
     ] = None,
     judge: Annotated[
         bool,
         typer.Option(
-            "--judge",
-            help="Ask a model about what rules cannot see [env BUS_JUDGE_MODEL or BUS_MODEL].",
+            "--judge", help="Ask a model, too [env BUS_JUDGE_MODEL or BUS_MODEL]; costs tokens."
         ),
     ] = False,
     exit_code: Annotated[
@@ -181,28 +192,28 @@ def replay(
     redact: RedactOption = None,
     no_color: Annotated[bool, typer.Option("--no-color", help="Use no colours.")] = False,
     width: Annotated[
-        int | None, typer.Option(help="Columns to use; those of the terminal otherwise.")
+        int | None, typer.Option(metavar="N", help="Columns, if not those of the terminal.")
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on live until the task closes.")
+        bool, typer.Option("--follow", "-f", help="Go on live until the task is closed.")
     ] = False,
     at: Annotated[
         str,
         typer.Option(
             "--at",
             metavar="N",
-            help="Show what stood at an entry instead: its sequence or the id of its event.",
+            help="What stood at an entry instead, by its sequence or event id.",
         ),
     ] = "",
     file: FileOption = None,
     limit: Annotated[
-        int | None, typer.Option(help="Read no more than this many entries of the log.")
+        int | None, typer.Option(metavar="N", help="Read no more than N entries of the log.")
     ] = None,
     otlp: Annotated[
         str,
         typer.Option(
             metavar="URL",
-            help="Send the run as a trace to a collector (http://127.0.0.1:4318) instead.",
+            help="Send the run to a collector (http://127.0.0.1:4318) instead.",
         ),
     ] = "",
     url: UrlOption = None,
@@ -321,7 +332,7 @@ def main() -> None:
     if _COMPLETE in os.environ:
         _complete()
     elif words and words[0] in VERBS:
-        verb: typer.Typer = import_module(VERBS[words[0]]).app
+        verb: typer.Typer = import_module(VERBS[words[0]].module).app
         verb(args=words[1:], prog_name=f"busreplay {words[0]}")
     else:
         app(prog_name="busreplay")
@@ -345,7 +356,9 @@ def _complete() -> None:
         os.environ[name] = f"{command}{gap}{others}"
         if name == "COMP_WORDS":
             os.environ["COMP_CWORD"] = str(int(os.environ.get("COMP_CWORD", "1")) - 1)
-        verb_app: typer.Typer = import_module(VERBS[verb]).app
+        # Which shells there are; ``app`` would say it by its options that install completion.
+        completion_init()
+        verb_app: typer.Typer = import_module(VERBS[verb].module).app
         verb_app(prog_name="busreplay", complete_var=_COMPLETE)
         return
     app(prog_name="busreplay", complete_var=_COMPLETE)

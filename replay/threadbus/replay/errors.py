@@ -48,9 +48,15 @@ class UnknownTaskError(TaskLookupError):
         """Lines for a person: ids that look alike, or the newest ones."""
 
     def __str__(self) -> str:
-        message = f"no super-task {shorten(self.wanted)!r} in {shorten(self.where, 200)}"
-        if not self.near:
+        where = shorten(self.where, 200)
+        message = f"no super-task {shorten(self.wanted)!r} in {where}"
+        if not self.near and "://" in where:
             return f"{message}, which holds none at all; `bus ask` starts one"
+        if not self.near:
+            return (
+                f"{where} holds no super-task that can be read; `busreplay export TASK` writes "
+                "such files, `busreplay import` reads logs of other systems"
+            )
         return "\n  ".join((f"{message}; nearest and newest are", *self.near))
 
 

@@ -27,7 +27,7 @@ import zlib
 from collections.abc import AsyncIterator, Generator, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Final, TypeAlias
+from typing import IO, TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
@@ -44,6 +44,9 @@ from threadbus.schemas import (
     decode_recorded_event,
     export_line,
 )
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 EXPORT_FORMAT: Final = "threadbus.export/1"
 """What the first line says; the number rises when a reader has to know of a change."""
@@ -340,5 +343,22 @@ def _read_lines(path: Path) -> Generator[_NumberedLine]:
 
 def _unpacked(file: io.BufferedReader) -> IO[bytes]:
     if file.peek(2)[:2] == _GZIP_MAGIC:
-        return io.BufferedReader(gzip.GzipFile(fileobj=file), _BATCH_BYTES)
+        return io.BufferedReader(_Unpacked(gzip.GzipFile(fileobj=file)), _BATCH_BYTES)
     return file
+
+
+class _Unpacked(io.RawIOBase):
+    """Gives out what was unpacked before it reads on, so a break loses nothing before it."""
+
+    def __init__(self, file: gzip.GzipFile) -> None:
+        super().__init__()
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        view = memoryview(buffer).cast("B")
+        data = self._file.read1(len(view))
+        view[: len(data)] = data
+        return len(data)

@@ -36,34 +36,43 @@ _PROGRESS_FROM: Final = 5_000
 
 FileOption: TypeAlias = Annotated[
     Path | None,
-    typer.Option("--file", help="Read an exported file (JSONL, also gzipped) instead of a server."),
+    typer.Option(
+        "--file", metavar="FILE", help="Read an exported file (also gzipped), not a server."
+    ),
 ]
 UrlOption: TypeAlias = Annotated[
     str | None,
-    typer.Option("--url", help="Where the NATS server is [env BUS_URL; nats://127.0.0.1:4222]."),
+    typer.Option(
+        "--url", metavar="URL", help="The NATS server [env BUS_URL; nats://127.0.0.1:4222]."
+    ),
 ]
 CredsOption: TypeAlias = Annotated[
-    str | None, typer.Option("--creds", help="File with NATS credentials [env BUS_CREDS].")
+    str | None,
+    typer.Option("--creds", metavar="FILE", help="NATS credentials [env BUS_CREDS]."),
 ]
 NkeyOption: TypeAlias = Annotated[
-    str | None, typer.Option("--nkey", help="File with a NATS nkey seed [env BUS_NKEY].")
+    str | None, typer.Option("--nkey", metavar="FILE", help="A NATS nkey seed [env BUS_NKEY].")
 ]
 TimeoutOption: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        "--connect-timeout", help="Seconds for a server to answer [env BUS_CONNECT_TIMEOUT]."
+        "--connect-timeout",
+        metavar="SECONDS",
+        help="How long a server may take to answer [env BUS_CONNECT_TIMEOUT].",
     ),
 ]
 PricesOption: TypeAlias = Annotated[
     Path | None,
-    typer.Option("--prices", help="File (TOML or JSON) with what models cost [env BUS_PRICES]."),
+    typer.Option(
+        "--prices", metavar="FILE", help="What models cost (TOML or JSON) [env BUS_PRICES]."
+    ),
 ]
 RedactOption: TypeAlias = Annotated[
     Redaction | None,
     typer.Option(
         "--redact",
-        help="Replace what was said by placeholders. secrets: keys and passwords only. texts: all "
-        "texts. names: agents and threads, too.",
+        metavar="LEVEL",
+        help="Placeholders for secrets, for all texts, or for names, too: secrets, texts, names.",
     ),
 ]
 
@@ -100,10 +109,14 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     connect_timeout: str | None = None
 
 
-def make_app() -> typer.Typer:
-    """Return an app that looks and ends like all commands of ``busreplay``."""
+def make_app(*, completes: bool = False) -> typer.Typer:
+    """Return an app that looks and ends like all commands of ``busreplay``.
+
+    Args:
+        completes: whether it has the options that install completion; one for all is enough.
+    """
     return typer.Typer(
-        add_completion=True,
+        add_completion=completes,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
