@@ -8,8 +8,10 @@ from typing import Final
 import msgspec
 
 from threadbus.replay.finding import Finding, FindingKind, Suspect
+from threadbus.replay.findings.acts import Acts
 from threadbus.replay.findings.causes import suspects_of
 from threadbus.replay.findings.detector import Detector, End, Sink
+from threadbus.replay.findings.ranking import suspects_among
 from threadbus.replay.findings.registry import ALL
 from threadbus.replay.findings.scene import Scene
 from threadbus.replay.findings.seen import Seen
@@ -30,7 +32,9 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...] = ()
     """In log order; of each detector no more than the settings say."""
     suspects: tuple[Suspect, ...] = ()
-    """The likeliest first, three at most; empty where nothing worse than a hint was found."""
+    """The likeliest first, three at most; empty where nothing worse than a hint was found. In a run
+    that was imported, where no causes are recorded: the steps that look most like a mistake, if the
+    run failed."""
     more: dict[str, int] = {}
     """Detector's id → findings beyond the bound, which are counted only."""
 
@@ -57,6 +61,8 @@ class Analyser:
         settings = settings or FindingSettings()
         self.scene = Scene(settings.polling)
         """What is known of the run so far."""
+        self.acts = Acts()
+        """What was done step by step; only of a run that was imported."""
         self._task: TaskId | None = None
         self._sinks: dict[str, Sink] = {}
         self._detectors: list[Detector] = []
@@ -95,6 +101,8 @@ class Analyser:
                 detector.see_again(again)
             return
         seen = self.scene.look(item)
+        if self.scene.is_imported:
+            self.acts.take(seen)
         if seen.cause is None and event.cause is not None:
             for detector in self._orphan:
                 detector.see_orphan(seen)
@@ -134,7 +142,11 @@ class Analyser:
                 kept[-1] = msgspec.structs.replace(kept[-1], text=text)
             findings += kept
         findings.sort(key=_place)
-        suspects = suspects_of(findings, self.scene)
+        suspects = (
+            suspects_among(self.acts.all)
+            if self.scene.is_imported
+            else suspects_of(findings, self.scene)
+        )
         return Analysis(findings=tuple(findings), suspects=suspects, more=more)
 
 

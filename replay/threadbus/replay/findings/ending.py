@@ -94,7 +94,7 @@ class NoEnd(Detector):
     kind = FindingKind.SYMPTOM
     rule = (
         "Work goes on after an answer was submitted or somebody said TERMINATE, or the log ends "
-        "without the close of the task."
+        "without the close of the task; a hint for an imported log, whose format may have none."
     )
     needs = (
         AnswerSubmitted,
@@ -144,4 +144,5 @@ class NoEnd(Detector):
             timeline.last_seq,
             timeline.last_at,
             f"the log ends without a close of the task{since}",
+            kind=FindingKind.HINT if self.scene.is_imported else None,
         )

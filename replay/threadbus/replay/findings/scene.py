@@ -61,6 +61,7 @@ _MAX_TOOLS: Final = 1_000
 MAX_ROOMS: Final = 100_000
 """Threads that are told apart."""
 
+_IMPORT_LABEL: Final = "import.format"
 _PLAIN: Final = (MessagePosted, AssignmentMade)
 _OWN_PROGRESS: Final = (
     AnswerSubmitted,
@@ -107,6 +108,8 @@ class Scene:
         """Entries that could not be read."""
         self.is_whole = False
         """Whether the log begins with the opening of the task, and every entry could be read."""
+        self.is_imported = False
+        """Whether the log is another system's: who woke whom is then a guess."""
         self.opened_by: AgentName | None = None
         self.deadline_at: int | None = None
         self.closed: Ref | None = None
@@ -259,6 +262,7 @@ class Scene:
                     room.people = dict.fromkeys(named, True)
                 if isinstance(data, TaskOpened) and self.opened_by is None:
                     self.opened_by = event.sender
+                    self.is_imported = _IMPORT_LABEL in data.labels
                     self.deadline_at = None if data.deadline_at is None else ns(data.deadline_at)
             case ParticipantAdded() if people is not None:
                 people[AgentName(data.participant)] = True

@@ -36,7 +36,8 @@ class Unanswered(Detector):
     kind = FindingKind.SYMPTOM
     rule = (
         "A mention that asks for something, or a question to whoever opened the task, has no reply "
-        "when the task closes or its deadline passes; a cancelled task is left out."
+        "when the task closes or its deadline passes; a cancelled task is left out; a hint for an "
+        "imported log."
     )
     settings = (
         Setting("patience_s", 600.0, "seconds after which a request of a running task counts"),
@@ -98,7 +99,9 @@ class Unanswered(Detector):
             asker = turn.woken_by or ref.sender
             when = "before the close" if end.timeline.closed_at is not None else "so far"
             text = f"{turn.agent} {what} what {asker} asked, {when}{about}"
-        self.report(ref, text, agent=turn.agent)
+        # In an imported log it is a guess who was asked.
+        kind = FindingKind.HINT if self.scene.is_imported else None
+        self.report(ref, text, agent=turn.agent, kind=kind)
 
 
 def _turns(end: End) -> list[Turn]:
