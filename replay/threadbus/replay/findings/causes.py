@@ -87,6 +87,9 @@ EVENT_WEIGHTS: Final = {
 }
 """How likely a kind of event is where something begins to go wrong; 0.6 for others."""
 
+ABOUT_WEIGHT: Final = 0.8
+"""The least that the kind of an event counts where a finding is about the event itself."""
+
 STEP_WEIGHT: Final = 0.75
 """What is left of the weight with each step upstream."""
 
@@ -120,14 +123,17 @@ def suspects_of(findings: Sequence[Finding], scene: Scene) -> tuple[Suspect, ...
         count = counts[finding.detector] = counts.get(finding.detector, 0) + 1
         weight /= count
         for ref, depth, is_evidence in _upstream(finding, scene):
-            share = weight * STEP_WEIGHT**depth * EVENT_WEIGHTS.get(ref.kind, 0.6)
+            likely = EVENT_WEIGHTS.get(ref.kind, 0.6)
+            is_about = depth == 0 and not is_evidence
+            if is_about:
+                likely = max(likely, ABOUT_WEIGHT)
+            share = weight * STEP_WEIGHT**depth * likely
             if is_evidence:
                 share *= EVIDENCE_WEIGHT
             if not scene.is_agent(ref.sender):
                 share *= OPENER_WEIGHT
             candidate = candidates.setdefault(ref.id, _Candidate(ref))
             candidate.innocence *= 1 - min(share, MAX_SCORE)
-            is_about = depth == 0 and not is_evidence
             candidate.detected += is_about
             candidate.findings.setdefault(finding.detector, _reason(finding, is_about=is_about))
     suspected = [one for one in candidates.values() if 1 - one.innocence >= MIN_SCORE]

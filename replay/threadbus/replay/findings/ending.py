@@ -144,5 +144,6 @@ class NoEnd(Detector):
             timeline.last_seq,
             timeline.last_at,
             f"the log ends without a close of the task{since}",
+            evidence=() if self.scene.last is None else (self.scene.last.id,),
             kind=FindingKind.HINT if self.scene.is_imported else None,
         )

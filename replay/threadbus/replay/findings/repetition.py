@@ -210,7 +210,8 @@ class Loop(Detector):
         self.report(
             seen,
             f"{who} {circle}: the same {period} acts, {self._rounds} times in a row",
-            evidence=tuple(ref.id for ref in refs[:period]),
+            # The second round is the first that brings nothing new.
+            evidence=tuple(ref.id for ref in refs[period : 2 * period]),
         )
 
 
