@@ -1,0 +1,1 @@
+"""The failure analysis on labelled runs of other systems: ``python -m benchmarks.analysis``."""

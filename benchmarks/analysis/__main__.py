@@ -1,6 +1,6 @@
 """Measure the failure analysis on labelled runs of other systems.
 
-    python -m benchmarks.analysis [--data FOLDER] [--write docs/analysis.md]
+python -m benchmarks.analysis [--data FOLDER] [--write docs/analysis.md]
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from benchmarks.analysis.data import data_folder
 from benchmarks.analysis.predictors import fitted
 from benchmarks.analysis.report import Measured, measure, tables
-from benchmarks.analysis.writing import write_between
+from benchmarks.writing import write_between
 
 _MISSING = 3
 

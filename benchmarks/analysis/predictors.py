@@ -44,7 +44,7 @@ def scored(name: str, runs: Sequence[LabelledRun], blames: Sequence[Sequence[Bla
         if step is not None:
             hits["step"] += step == label.step
             hits["near1"] += abs(step - label.step) <= 1
-            hits["near3"] += abs(step - label.step) <= 3  # noqa: PLR2004
+            hits["near3"] += abs(step - label.step) <= 3
         hits["top3"] += label.step in [one for _, one in blamed[:TOP]]
     score.agent, score.step = hits["agent"], hits["step"]
     score.near1, score.near3, score.top3 = hits["near1"], hits["near3"], hits["top3"]
@@ -71,9 +71,7 @@ def constants(runs: Sequence[LabelledRun]) -> list[Score]:
         [[(Counter(_said(run)).most_common(1)[0][0], None)] for run in runs],
     )
     frequent.step = frequent.near1 = frequent.near3 = frequent.top3 = None
-    last = scored(
-        "the last step", runs, [[(found[-1], len(found) - 1)] for found in speakers]
-    )
+    last = scored("the last step", runs, [[(found[-1], len(found) - 1)] for found in speakers])
     failing = scored(
         "the author of the first failing execution, else step 1",
         runs,

@@ -89,7 +89,7 @@ def _scores(rows: Sequence[Score], *, published: bool = False) -> str:
         lines.append(f"| {row.name} | {' | '.join(_cell(one, row.runs) for one in cells)} |")
     if published:
         lines += [
-            f"| {name} | {agent:.1f} % | {step:.1f} % | – | – | – |"
+            f"| {name} | {agent:.1f} % | {step:.1f} % | - | - | - |"
             for name, agent, step in PUBLISHED
         ]
     return "\n".join(lines)
@@ -97,7 +97,7 @@ def _scores(rows: Sequence[Score], *, published: bool = False) -> str:
 
 def _cell(count: float | None, runs: int) -> str:
     if count is None:
-        return "–"
+        return "-"
     told = f"{count:.0f}" if count == int(count) else f"{count:.1f}"
     return f"{told} ({count / runs:.1%})".replace("%", " %")
 
@@ -120,13 +120,13 @@ def _firings(name: str, runs: Sequence[LabelledRun]) -> str:
             str(one.runs),
             f"{_share(one.failed, one.runs)} ({one.failed})",
             _share(one.failed, failed),
-            str(one.steps) if steps else "–",
-            f"{one.exact} ({_share(one.exact, one.steps)})" if one.steps else "–",
-            f"{one.near} ({_share(one.near, one.steps)})" if one.steps else "–",
+            str(one.steps) if steps else "-",
+            f"{one.exact} ({_share(one.exact, one.steps)})" if one.steps else "-",
+            f"{one.near} ({_share(one.near, one.steps)})" if one.steps else "-",
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def _share(count: int, of: int) -> str:
-    return f"{count / of:.2f}" if of else "–"
+    return f"{count / of:.2f}" if of else "-"

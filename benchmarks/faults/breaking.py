@@ -119,9 +119,7 @@ async def forged_sender(cast: Cast) -> Truth:
     await cast.open(*TEAM)
     said = await cast.say("coder", "There are twelve rows.", cause=cast.asked)
     forged = msgspec.structs.replace(said.event, id=new_event_id())
-    seq = await cast.put(
-        forged.subject.replace(".coder", ".document"), encode_event(forged)
-    )
+    seq = await cast.put(forged.subject.replace(".coder", ".document"), encode_event(forged))
     await cast.done("planner")
     return at("", seq)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -82,13 +82,13 @@ class Cast:
     @property
     def asked(self) -> Entry:
         """The opening of the task."""
-        assert self._asked is not None
+        if self._asked is None:
+            raise RuntimeError("the task was not opened yet")
         return self._asked
 
     def stand_on(self, log: Sequence[LogItem]) -> None:
         """Go on with a log that begins with the opening of the task."""
-        opening = log[0]
-        assert isinstance(opening, Recorded)
+        opening = next(item for item in log if isinstance(item, Recorded))
         self._asked = Entry(opening.seq, opening.event)
 
     async def open(
@@ -189,13 +189,9 @@ class Cast:
         )
         return await self.add(sender, made, to=(to,), cause=cause or self.asked, thread=thread)
 
-    async def finish(
-        self, work: Entry, text: str, *, sender: str = "", to: Sequence[str] = ()
-    ) -> Entry:
+    async def finish(self, work: Entry, text: str, *, to: Sequence[str] = ()) -> Entry:
         """Report the result of work, and end the turn."""
-        data = work.event.data
-        assert isinstance(data, AssignmentMade)
-        name = sender or data.assignee
+        (name,) = work.event.addressees
         found = AssignmentFinished(assignment=work.id, parts=(TextPart(text),))
         said = await self.add(name, found, cause=work, to=to, thread=work.event.thread)
         await self.end(name, work)
@@ -252,7 +248,7 @@ class Cast:
         agent: str,
         cause: Entry,
         tool: str,
-        arguments: dict[str, object],
+        arguments: Mapping[str, object],
         result: str = "",
         *,
         error: ErrorInfo | None = None,
@@ -263,7 +259,7 @@ class Cast:
         thread = cause.event.thread
         called = await self.add(
             agent,
-            ToolCalled(call_id=call_id, tool=tool, arguments=arguments),
+            ToolCalled(call_id=call_id, tool=tool, arguments=dict(arguments)),
             cause=cause,
             thread=thread,
         )

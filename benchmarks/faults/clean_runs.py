@@ -114,9 +114,7 @@ async def short_words_again_and_again(cast: Cast) -> None:
     """An agent confirms each of many messages with the same short word."""
     await cast.open("planner", "coder")
     for number in range(6):
-        told = await cast.say(
-            "planner", f"Row {number} is empty.", to=["coder"], cause=cast.asked
-        )
+        told = await cast.say("planner", f"Row {number} is empty.", to=["coder"], cause=cast.asked)
         await cast.reply("coder", told, "ok")
     await cast.done("planner")
 

@@ -113,11 +113,13 @@ async def objection_resolved(cast: Cast) -> None:
 async def artifact_checked_in_its_last_version(cast: Cast) -> None:
     """An artifact is made, made better, and then checked."""
     await cast.open("planner", "coder", "checker")
-    for text in ("twelve units", "twelve units, and a chart"):
-        made = await cast.add(
+    made = [
+        await cast.add(
             "coder", ArtifactAdded(name="report.txt", part=TextPart(text)), cause=cast.asked
         )
-    await cast.critique("checker", made, accepts=True, reason="the sum is right")
+        for text in ("twelve units", "twelve units, and a chart")
+    ]
+    await cast.critique("checker", made[-1], accepts=True, reason="the sum is right")
     await cast.done("planner")
 
 
@@ -271,9 +273,7 @@ def _steps(*names: str) -> tuple[PlanStep, ...]:
     return tuple([PlanStep(f"the part of {name}", name) for name in names])
 
 
-async def _aside(
-    cast: Cast, lead: str, other: str, thread: ThreadId, parent: str = "main"
-) -> None:
+async def _aside(cast: Cast, lead: str, other: str, thread: ThreadId, parent: str = "main") -> None:
     opened = ThreadOpened(title="check", participants=(lead, other), parent=parent)
     await cast.add(lead, opened, thread=thread, cause=cast.asked)
     asked = await cast.say(

@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 import nats
+from nats.aio.client import Client
 from nats.js import JetStreamContext
 
 from benchmarks.faults.cast import Cast
@@ -19,7 +20,7 @@ from threadbus.bus import Bus, connect
 from threadbus.replay import Finding, FindingKind, TimelineFold
 from threadbus.replay.findings import Analyser, Analysis, load_settings
 
-QUICKENED: Final = ("U3.floor_s=2", "U4.quiet_s=2")
+QUICKENED: Final = ("U3.floor_s=2.5", "U4.quiet_s=2.5")
 """Settings for all runs, faulty and clean: the minutes that are allowed last seconds here."""
 
 _AT_ONCE: Final = 8
@@ -42,6 +43,11 @@ class Outcome(msgspec.Struct, frozen=True):
     def is_found(self) -> bool:
         """Whether the fault was found."""
         return bool(self.hits)
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether it was found as more than a hint."""
+        return any(one.kind is not FindingKind.HINT for one in self.hits)
 
     @property
     def has_agent(self) -> bool:
@@ -77,10 +83,10 @@ async def run(url: str, scenarios: Sequence[Scenario]) -> list[Outcome]:
     Cancellation: what runs is left as it is.
     """
     gate = asyncio.Semaphore(_AT_ONCE)
-    client = await nats.connect(url)
+    client: Client = await nats.connect(url)  # pyright: ignore[reportUnknownMemberType]
     try:
         async with connect(url, name="user") as bus:
-            stream = client.jetstream()
+            stream = client.jetstream()  # pyright: ignore[reportUnknownMemberType]
 
             async def one(scenario: Scenario) -> Outcome:
                 async with gate, asyncio.timeout(_DEADLINE_S):

@@ -46,9 +46,7 @@ def fault(
 
     def register(script: Script) -> Script:
         found = frozenset(detectors.split())
-        FAULTS.append(
-            Scenario(_name(script), script, found, is_slow=is_slow, is_open=is_open)
-        )
+        FAULTS.append(Scenario(_name(script), script, found, is_slow=is_slow, is_open=is_open))
         return script
 
     return register

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from benchmarks.faults.cast import SECOND, Cast
+from benchmarks.faults.cast import SECOND, Cast, Entry
 from benchmarks.faults.scenario import Truth, at, fault
 from threadbus.schemas import AssignmentCancelled, ErrorInfo, MentionDeadLettered
 
@@ -77,9 +77,7 @@ async def deadlock(cast: Cast) -> Truth:
     other = await cast.assign("planner", "document", "Read the report", later=True)
     await cast.model("coder", one)
     await cast.model("document", other)
-    first = await cast.say(
-        "coder", "Which file is it?", to=["document"], cause=one, awaited=True
-    )
+    first = await cast.say("coder", "Which file is it?", to=["document"], cause=one, awaited=True)
     second = await cast.say(
         "document", "How many rows did you find?", to=["coder"], cause=other, awaited=True
     )
@@ -210,7 +208,7 @@ async def loop_of_calls(cast: Cast) -> Truth:
     """An agent goes round between two calls."""
     await cast.open(*TEAM)
     made = await cast.assign("planner", "coder", "Count the rows of the file")
-    first = []
+    first: list[Entry] = []
     for _ in range(3):
         opened, _ = await cast.tool("coder", made, "open_page", {"url": "a"}, "page a, see b")
         await cast.tool("coder", made, "open_page", {"url": "b"}, "page b, see a")
@@ -225,7 +223,7 @@ async def ping_pong(cast: Cast) -> Truth:
     """Two agents hand the same back and forth."""
     await cast.open(*TEAM)
     last = cast.asked
-    said = []
+    said: list[Entry] = []
     for _ in range(4):
         last = await cast.say("planner", "You should do that.", to=["coder"], cause=last)
         said.append(last)

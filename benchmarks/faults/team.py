@@ -15,12 +15,13 @@ import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from typing import cast
 
 from threadbus.agents import Agent, Mention, serve
 from threadbus.bus import BusSettings
 
 _ACK_WAIT = timedelta(seconds=2)
-_SLOW_S = 2.5
+_SLOW_S = 1.9
 _STARTED_IN_S = 60.0
 
 
@@ -83,9 +84,9 @@ async def process(name: str, url: str, manner: str) -> AsyncGenerator[Process]:
     )
     running = Process(started)
     try:
-        assert started.stdout is not None
+        out = cast("asyncio.StreamReader", started.stdout)
         async with asyncio.timeout(_STARTED_IN_S):
-            line = await started.stdout.readline()
+            line = await out.readline()
         if line != b"ready\n":
             raise RuntimeError(f"the agent {name} ended with {started.returncode}")
         yield running

@@ -1,11 +1,11 @@
 """Which step of a conversation went wrong, where only its words and its tools tell.
 
-In a log of another system nobody was woken, nothing was acknowledged, and no cause is recorded: what
-findings lead back to is little. What is left is what each step looks like: whether its code failed,
-whether it invents data, whether the next one objects or takes it as it is. Each feature below is a
-number from 0 to about 1; a step's score is the weighted sum, and over the steps of one run the
-scores become shares by softmax. The weights were fitted by ``benchmarks.analysis`` on runs that
-all failed; so a share says where the mistake is likely to be *if* there is one.
+In a log of another system nobody was woken, nothing was acknowledged, and no cause is recorded:
+what findings lead back to is little. What is left is what each step looks like: whether its code
+failed, whether it invents data, whether the next one objects or takes it as it is. Each feature
+below is a number from 0 to about 1; a step's score is the weighted sum, and over the steps of one
+run the scores become shares by softmax. The weights were fitted by ``benchmarks.analysis`` on runs
+that all failed; so a share says where the mistake is likely to be *if* there is one.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class Unanswered(Detector):
         request = self.scene.requests.all.get(ref.id)
         if request is not None and request.is_assignment and not request.is_open:
             return False
-        if ref.kind == "task.opened" and end.timeline.accepted_answer is not None:
+        if ref.kind == "task.opened" and self._is_told(turn, end):
             return False
         if turn.outcome is TurnOutcome.FINISHED:
             return request is not None and (request.awaited or request.is_assignment)
@@ -83,6 +83,12 @@ class Unanswered(Detector):
         if end.is_over or (deadline is not None and end.now > deadline):
             return True
         return bool(turn.asked_at) and end.now - turn.asked_at > self.ns("patience_s")
+
+    def _is_told(self, turn: Turn, end: End) -> bool:
+        """Whether the task has an answer, or was closed without one by whom it was given to."""
+        closed = self.scene.closed
+        by_itself = closed is not None and closed.sender == turn.agent
+        return by_itself or end.timeline.accepted_answer is not None
 
     def _is_reply(self, ref: Ref, turn: Turn) -> bool:
         """Whether the mention answers what the agent said itself, and so asks for nothing."""
