@@ -11,10 +11,11 @@ from benchmarks.faults import (
     deciding,
     processes,
     talking,
+    variants,
 )
 from benchmarks.faults.scenario import CLEAN, FAULTS, Scenario
 
-SCRIPTS = (talking, deciding, breaking, processes, clean_runs, clean_teams)
+SCRIPTS = (talking, deciding, breaking, variants, processes, clean_runs, clean_teams)
 """The modules with the scripts."""
 
 
