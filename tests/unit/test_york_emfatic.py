@@ -140,6 +140,6 @@ def test_each_problem_is_told_with_its_place(body: str, place: tuple[int, int], 
 
 def test_what_is_too_large_or_too_deep_is_refused() -> None:
     """The message names the limit."""
-    assert "over the limit of 200,000" in check("x" * 200_001).problems[0].message
+    assert "over the limit of 100,000" in check("x" * 100_001).problems[0].message
     deep = "package p;" + "package q {" * 40 + "}" * 40
     assert "deeper than 16" in check(deep).problems[0].message

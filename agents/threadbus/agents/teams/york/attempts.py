@@ -8,13 +8,15 @@ from typing import Final, cast
 
 import msgspec
 
-from threadbus.schemas import shorten
+from threadbus.agents.mention import Mention
+from threadbus.schemas import Parts, shorten, text_of
 
 DEFAULT_ATTEMPTS: Final = 5
 MOST_ATTEMPTS: Final = 20
 _FENCE: Final = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
 _MAX_FEEDBACK: Final = 20
 _MAX_SUMMARY_CHARS: Final = 300
+_MAX_SHOWN_CHARS: Final = 40_000
 
 
 class Attempt(msgspec.Struct, frozen=True):
@@ -44,9 +46,21 @@ def prompt_for(request: str, attempts: Sequence[Attempt]) -> str:
     before = f"\n\nWhat was wrong before that:{earlier}" if earlier else ""
     return (
         f"Attempt {number}.\n\n{request}\n\n"
-        f"The last attempt was:\n```emfatic\n{last.text}\n```\n"
+        f"The last attempt was:\n```emfatic\n{_shown(last.text)}\n```\n"
         f"It was wrong by its {last.by}:\n{lines}{before}"
     )
+
+
+def _shown(text: str) -> str:
+    if len(text) <= _MAX_SHOWN_CHARS:
+        return text
+    return f"{text[:_MAX_SHOWN_CHARS]}\n(cut: {len(text):,} characters)"
+
+
+async def whole_text(mention: Mention, parts: Parts | None = None) -> str:
+    """Return what was said as text, also what is so long that it is in the object store."""
+    said = mention.parts if parts is None else parts
+    return text_of([await mention.bus.artifacts.load(part) for part in said])
 
 
 def model_text(said: str) -> str:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import Final, cast
+
+import msgspec
 
 from threadbus.agents.agent import Agent
 from threadbus.agents.errors import GiveUpError, InvalidSettingError
@@ -15,6 +18,7 @@ from threadbus.agents.teams.york.attempts import (
     json_object,
     model_text,
     prompt_for,
+    whole_text,
 )
 from threadbus.agents.teams.york.emfatic import Package, check, to_ecore, to_mermaid
 from threadbus.agents.teams.york.solution import MEDIA_TYPE
@@ -22,6 +26,8 @@ from threadbus.bus import AssignmentResult
 from threadbus.schemas import DataPart, FilePart, Part, Skill, TextPart
 
 VARIABLE: Final = "BUS_YORK_ATTEMPTS"
+RECORD: Final = "attempts.json"
+"""The artifact with every attempt, where none was right."""
 
 agent = Agent(
     "collaboration",
@@ -44,16 +50,19 @@ agent = Agent(
 async def collaborate(mention: Mention) -> list[Part]:
     """Make one model, or fail with what was wrong with every attempt."""
     most = attempts_allowed()
+    request = await whole_text(mention)
     attempts: list[Attempt] = []
     while len(attempts) < most:
         await mention.progress(f"attempt {len(attempts) + 1} of at most {most}")
-        found = await _attempt(mention, attempts)
+        found = await _attempt(mention, request, attempts)
         if isinstance(found, Attempt):
             attempts.append(found)
         else:
-            return await _hand_over(mention, *found, attempts)
+            return await _hand_over(mention, found, attempts)
+    record = FilePart(msgspec.json.encode(attempts), RECORD, "application/json")
+    await mention.save(RECORD, record, description="every attempt, with what was wrong with it")
     said = "\n".join(str(attempt) for attempt in attempts)
-    raise GiveUpError(f"no valid model after {len(attempts)} attempts\n{said}")
+    raise GiveUpError(f"no valid model after {len(attempts)} attempts (all in {RECORD})\n{said}")
 
 
 def attempts_allowed() -> int:
@@ -70,14 +79,20 @@ def attempts_allowed() -> int:
     return count
 
 
-async def _attempt(mention: Mention, before: list[Attempt]) -> Attempt | tuple[str, Package]:
-    """Make one attempt; what was wrong with it, or the model with what it says."""
+@dataclass(frozen=True)
+class _Model:
+    """A model in which nothing is wrong."""
+
+    text: str
+    package: Package
+
+
+async def _attempt(mention: Mention, request: str, before: list[Attempt]) -> Attempt | _Model:
+    """Make one attempt; what was wrong with it, or the model."""
     number = len(before) + 1
-    made = await mention.assign(
-        "solution", prompt_for(mention.text, before), title=f"Attempt {number}"
-    )
+    made = await mention.assign("solution", prompt_for(request, before), title=f"Attempt {number}")
     if not made.ok:
-        return Attempt(number, "", "solution", (made.text,))
+        return Attempt(number, "", "solution", (made.text or "it gave the attempt up",))
     text = await _model_of(mention, made)
     syntax = await mention.assign(
         "syntax",
@@ -85,20 +100,21 @@ async def _attempt(mention: Mention, before: list[Attempt]) -> Attempt | tuple[s
         title=f"Check the form of attempt {number}",
     )
     problems = _lines(syntax, "problems")
-    package = check(text).package
+    # Parsing takes a while, and the lease of this turn has to be kept.
+    package = (await mention.call(check, text)).package
     if not syntax.ok or problems or package is None:
         return Attempt(number, text, "syntax", problems or (syntax.text,))
     judged = await mention.assign(
         "semantics",
         [
-            TextPart(f"The request:\n{mention.text}\n\nThe model:\n```emfatic\n{text}\n```"),
+            TextPart(f"The request:\n{request}\n\nThe model:\n```emfatic\n{text}\n```"),
             DataPart({"result": made.event.id}),
         ],
         title=f"Judge attempt {number}",
     )
-    if not judged.ok or not _data(judged).get("ok", False):
+    if not judged.ok or _data(judged).get("ok") is not True:
         return Attempt(number, text, "semantics", _lines(judged, "reasons") or (judged.text,))
-    return text, package
+    return _Model(text, package)
 
 
 async def _model_of(mention: Mention, made: AssignmentResult) -> str:
@@ -106,17 +122,16 @@ async def _model_of(mention: Mention, made: AssignmentResult) -> str:
         loaded = await mention.bus.artifacts.load(part)
         if isinstance(loaded, FilePart) and loaded.media_type == MEDIA_TYPE:
             return loaded.content.decode("utf-8", "replace")
-    return model_text(made.text)
+    return model_text(await whole_text(mention, made.parts))
 
 
-async def _hand_over(
-    mention: Mention, text: str, package: Package, before: list[Attempt]
-) -> list[Part]:
+async def _hand_over(mention: Mention, model: _Model, before: list[Attempt]) -> list[Part]:
     """Save the model in its three forms, and answer."""
-    name = package.name
+    text, package, name = model.text, model.package, model.package.name
+    ecore: bytes = await mention.call(to_ecore, package)
     files = [
         FilePart(text.encode(), f"{name}.emf", MEDIA_TYPE),
-        FilePart(to_ecore(package), f"{name}.ecore", "application/xmi+xml"),
+        FilePart(ecore, f"{name}.ecore", "application/xmi+xml"),
         FilePart(to_mermaid(package).encode(), f"{name}.mmd", "text/vnd.mermaid"),
     ]
     for file in files:

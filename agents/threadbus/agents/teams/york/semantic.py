@@ -9,16 +9,18 @@ import msgspec
 from threadbus.agents.agent import Agent
 from threadbus.agents.mention import Mention
 from threadbus.agents.model import ChatMessage, make_tool
-from threadbus.agents.teams.york.attempts import json_object
+from threadbus.agents.teams.york.attempts import json_object, whole_text
 from threadbus.schemas import (
     CritiqueGiven,
     CritiqueVerdict,
     DataPart,
     EventId,
+    InvalidIdError,
     Part,
     Skill,
     TextPart,
     clean_text,
+    parse_event_id,
 )
 
 PROMPT: Final = """\
@@ -64,7 +66,7 @@ async def supervise(mention: Mention) -> list[Part]:
 
     tools = {"judge": make_tool("judge", "Say the verdict, with reasons.", Verdict, judge)}
     run = await mention.thinking.run(
-        [ChatMessage.system(PROMPT), ChatMessage.user(mention.text)], tools
+        [ChatMessage.system(PROMPT), ChatMessage.user(await whole_text(mention))], tools
     )
     # Who says nothing has not accepted: a model that forgets the tool must not let a fault through.
     last = said[-1] if said else Verdict(CritiqueVerdict.UNCERTAIN, [run.text])
@@ -82,5 +84,8 @@ def _judged(mention: Mention) -> EventId | None:
         if isinstance(part, DataPart):
             named = json_object(part.data).get("result")
             if isinstance(named, str):
-                return EventId(named)
+                try:
+                    return parse_event_id(named)
+                except InvalidIdError:
+                    return None
     return None

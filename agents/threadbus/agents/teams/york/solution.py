@@ -9,10 +9,21 @@ import msgspec
 from threadbus.agents.agent import Agent
 from threadbus.agents.mention import Mention
 from threadbus.agents.model import ChatMessage, make_tool
-from threadbus.agents.teams.york.attempts import model_text
-from threadbus.schemas import FilePart, Part, Skill, TextPart
+from threadbus.agents.teams.york.attempts import model_text, whole_text
+from threadbus.schemas import (
+    EventId,
+    FilePart,
+    InputGiven,
+    InputRequested,
+    Part,
+    Skill,
+    TextPart,
+    clean_text,
+)
 
 MEDIA_TYPE: Final = "text/x-emfatic"
+_MAX_QUESTION_CHARS: Final = 2_000
+_MAX_ANSWERS: Final = 20
 PROMPT: Final = """\
 You write domain models in Emfatic, the textual notation of Ecore. Answer with one package in a
 fenced block and nothing else. `attr` is for values, `ref` for links, `val` for parts; both ends of
@@ -46,19 +57,38 @@ class Question(msgspec.Struct):
 
 @agent.on_mention
 async def write(mention: Mention) -> list[Part]:
-    """Make one attempt."""
+    """Make one attempt, knowing what was asked and answered before it."""
 
     async def ask(asked: Question) -> str:
         await mention.progress("asking the requester")
-        return await mention.request_input(asked.question)
+        return await mention.request_input(clean_text(asked.question, _MAX_QUESTION_CHARS))
 
+    said, known = await whole_text(mention), await _answered(mention)
     tools = {
         "ask_requester": make_tool(
             "ask_requester", "Ask the person who wants the model one question.", Question, ask
         )
     }
     run = await mention.thinking.run(
-        [ChatMessage.system(PROMPT), ChatMessage.user(mention.text)], tools
+        [ChatMessage.system(PROMPT), ChatMessage.user(f"{said}{known}")], tools
     )
     text = model_text(run.text)
     return [TextPart(run.text), FilePart(text.encode(), "model.emf", MEDIA_TYPE)]
+
+
+async def _answered(mention: Mention) -> str:
+    """Return what the requester was asked in earlier attempts, with the answers."""
+    asked: dict[EventId, str] = {}
+    lines: list[str] = []
+    for entry in await mention.history():
+        data = entry.event.data
+        # What this turn asks itself is in its own conversation, also where it runs again.
+        if entry.seq >= mention.seq:
+            break
+        if isinstance(data, InputRequested) and entry.event.sender == mention.agent:
+            asked[entry.event.id] = await whole_text(mention, data.parts)
+        elif isinstance(data, InputGiven) and data.request in asked:
+            question = asked.pop(EventId(data.request))
+            lines.append(f"- {question} {await whole_text(mention, data.parts)}")
+    answers = "\n".join(lines[-_MAX_ANSWERS:])
+    return f"\n\nThe requester has answered:\n{answers}" if answers else ""

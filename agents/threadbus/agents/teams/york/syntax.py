@@ -5,7 +5,8 @@ from __future__ import annotations
 from threadbus.agents.agent import Agent
 from threadbus.agents.errors import GiveUpError
 from threadbus.agents.mention import Mention
-from threadbus.agents.teams.york.emfatic import check
+from threadbus.agents.teams.york.attempts import whole_text
+from threadbus.agents.teams.york.emfatic import Checked, check
 from threadbus.agents.teams.york.solution import MEDIA_TYPE
 from threadbus.schemas import DataPart, Part, Skill, TextPart
 
@@ -30,12 +31,13 @@ agent = Agent(
 async def supervise(mention: Mention) -> list[Part]:
     """Check one model."""
     files = await mention.files()
-    content = files[0].content if files else mention.text.encode()
+    content = files[0].content if files else (await whole_text(mention)).encode()
     try:
         text = content.decode()
     except UnicodeDecodeError as error:
         raise GiveUpError(f"the model is not UTF-8: byte {error.start} cannot be read") from None
-    checked = check(text)
+    # In a thread of its own: it takes a while, and this agent has other turns.
+    checked: Checked = await mention.call(check, text)
     problems = [
         {
             "line": problem.place.line,

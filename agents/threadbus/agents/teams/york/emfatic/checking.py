@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -24,15 +25,13 @@ from threadbus.agents.teams.york.emfatic.model import (
     TypeRef,
 )
 from threadbus.agents.teams.york.emfatic.reading import read
-from threadbus.agents.teams.york.emfatic.scope import BuiltInClass, Found, Scope
+from threadbus.agents.teams.york.emfatic.scope import MAX_ANCESTORS, BuiltInClass, Found, Scope
+from threadbus.agents.teams.york.emfatic.values import wanted_of
+from threadbus.schemas import shorten
 
 MAX_PROBLEMS: Final = 50
-_INTEGERS: Final = frozenset(
-    {"EByte", "EShort", "EInt", "ELong", "EBigInteger"}
-    | {"EByteObject", "EShortObject", "EIntegerObject", "ELongObject"}
-)
-_NUMBERS: Final = frozenset({"EFloat", "EDouble", "EFloatObject", "EDoubleObject", "EBigDecimal"})
-_BOOLEANS: Final = frozenset({"EBoolean", "EBooleanObject"})
+_MAX_FOUND: Final = 4 * MAX_PROBLEMS
+_LARGEST: Final = 2**31 - 1
 _ATTRIBUTE_ONLY: Final = frozenset({"id"})
 _REFERENCE_ONLY: Final = frozenset({"resolve"})
 
@@ -54,13 +53,15 @@ class Checked(msgspec.Struct, frozen=True):
 def check(text: str) -> Checked:
     """Read a text and say every problem with its place.
 
-    A text that breaks the grammar has one problem: the first place where it does.
+    A text that breaks the grammar has one problem: the first place where it does. Of a text with
+    very many problems the first that are found are told.
     """
     found = read(text)
     if isinstance(found, Problem):
         return Checked(None, (found,))
     problems = sorted(
-        _problems(found, Scope(found)), key=lambda one: (one.place.line, one.place.column)
+        islice(_problems(found, Scope(found)), _MAX_FOUND),
+        key=lambda one: (one.place.line, one.place.column),
     )
     return Checked(found, tuple(problems[:MAX_PROBLEMS]))
 
@@ -100,6 +101,10 @@ def _enum(found: EnumDef) -> Iterator[Problem]:
         yield Problem(found.place, message, "enum")
     values: dict[int, str] = {}
     for literal in found.literals:
+        if not -_LARGEST - 1 <= literal.value <= _LARGEST:
+            message = f"the value of {literal.name} is no 32-bit number; use one up to {_LARGEST:,}"
+            yield Problem(literal.place, message, "enum")
+            continue
         first = values.setdefault(literal.value, literal.name)
         if first != literal.name:
             yield Problem(
@@ -117,8 +122,18 @@ def _class(found: ClassDef, scope: Scope) -> Iterator[Problem]:
         yield from _attribute(attribute, found, scope)
     for reference in found.references:
         yield from _reference(reference, found, scope)
+    signatures: dict[tuple[str, ...], Operation] = {}
     for operation in found.operations:
         yield from _operation(operation, found, scope)
+        key = (operation.name, *(one.type.name for one in operation.parameters))
+        first = signatures.setdefault(key, operation)
+        if first is not operation:
+            yield Problem(
+                operation.place,
+                f"class {found.name} already has an operation {operation.name!r} with these "
+                f"parameters at {first.place}; rename one of the two",
+                "name",
+            )
 
 
 def _supers(found: ClassDef, scope: Scope) -> Iterator[Problem]:
@@ -134,7 +149,13 @@ def _supers(found: ClassDef, scope: Scope) -> Iterator[Problem]:
         if ref.name in seen:
             yield Problem(ref.place, f"{ref.name} is extended twice; leave one out", "extends")
         seen.add(ref.name)
-    if found in scope.ancestors(found) and found not in scope.supers(found):
+    ancestors = scope.ancestors(found)
+    if len(ancestors) > MAX_ANCESTORS:
+        message = f"class {found.name} inherits from more than {MAX_ANCESTORS} classes; flatten it"
+        yield Problem(found.place, message, "size")
+    if any(one is found for one in ancestors) and all(
+        one is not found for one in scope.supers(found)
+    ):
         yield Problem(
             found.place,
             f"class {found.name} extends itself by way of others; break the circle",
@@ -152,6 +173,7 @@ def _inherited(found: ClassDef, scope: Scope) -> Iterator[Problem]:
                 f"class {found.name} inherits a {mine.name!r} from {owner.name}; rename or drop it",
                 "name",
             )
+    yield from _from_two(found, own, scope)
     ids = [
         (owner, feature)
         for owner, feature in scope.features(found)
@@ -164,16 +186,46 @@ def _inherited(found: ClassDef, scope: Scope) -> Iterator[Problem]:
         yield Problem(place, message, "id")
 
 
+def _from_two(
+    found: ClassDef, own: dict[str, Attribute | Reference], scope: Scope
+) -> Iterator[Problem]:
+    """Look for two inherited features of one name; where they meet first, and not below."""
+    if len(found.supers) < 2:
+        return
+    met: dict[str, tuple[ClassDef, Attribute | Reference]] = {}
+    for owner, feature in scope.features(found):
+        if owner is found or feature.name in own:
+            continue
+        first, same = met.setdefault(feature.name, (owner, feature))
+        # Where one class extends the other, the problem is told there.
+        related = owner in scope.ancestors(first) or first in scope.ancestors(owner)
+        if same is not feature and not related:
+            yield Problem(
+                found.place,
+                f"class {found.name} inherits a {feature.name!r} from {first.name} and another "
+                f"from {owner.name}; rename one of the two",
+                "name",
+            )
+
+
 def _type(ref: TypeRef, target: Found | None, scope: Scope) -> Iterator[Problem]:
     if target is None:
+        several = scope.several(ref.name)
+        if several:
+            message = f"{ref.name!r} could be {' or '.join(several[:4])}; write which"
+            yield Problem(ref.place, message, "type")
+            return
         near = scope.near(ref.name)
         meant = f"; did you mean {near[0]}?" if near else "; declare it, or name one that exists"
-        yield Problem(ref.place, f"there is no type {ref.name!r}{meant}", "type")
+        yield Problem(ref.place, f"there is no type {shorten(ref.name)!r}{meant}", "type")
 
 
 def _bounds(ref: TypeRef) -> Iterator[Problem]:
     lower, upper = ref.bounds.lower, ref.bounds.upper
-    if upper == 0:
+    if max(lower, upper) > _LARGEST:
+        message = f"a bound of this type is over {_LARGEST:,}; use a smaller one, or *"
+        yield Problem(ref.place, message, "bounds")
+    elif upper == 0:
         message = f"the upper bound of [{ref.bounds}] is 0: there could be no value; use 1 or *"
         yield Problem(ref.place, message, "bounds")
     elif upper not in (UNBOUNDED, lower) and lower > upper:
@@ -216,20 +268,12 @@ def _default(found: Attribute, target: Found) -> Iterator[Problem]:
         if value.rpartition(".")[2] not in names:
             wanted = f"one of {', '.join(names[:10])}"
     elif isinstance(target, Primitive):
-        wanted = _wanted(target, value)
+        wanted = wanted_of(target, value)
     if wanted:
-        message = f"the default {value!r} of {found.name!r} does not fit; it takes {wanted}"
+        message = (
+            f"the default {shorten(value)!r} of {found.name!r} does not fit; it takes {wanted}"
+        )
         yield Problem(found.place, message, "default")
-
-
-def _wanted(target: Primitive, value: str) -> str:
-    if target.value in _INTEGERS:
-        return "" if value.lstrip("-").isdecimal() else "a whole number"
-    if target.value in _NUMBERS:
-        return "" if value.lstrip("-").replace(".", "", 1).isdecimal() else "a number"
-    if target.value in _BOOLEANS:
-        return "" if value in {"true", "false"} else "true or false"
-    return ""
 
 
 def _reference(found: Reference, owner: ClassDef, scope: Scope) -> Iterator[Problem]:
@@ -247,6 +291,9 @@ def _reference(found: Reference, owner: ClassDef, scope: Scope) -> Iterator[Prob
             f"{found.type.name} is no class, so {found.name!r} is no reference; use `attr`",
             "type",
         )
+    if found.opposite is not None and isinstance(target, BuiltInClass | MapEntryDef):
+        message = f"{target.name} has no references, so {found.name!r} can have no opposite there"
+        yield Problem(found.place, message, "opposite")
     if found.opposite is not None and isinstance(target, ClassDef):
         yield from _opposite(found, owner, target, scope)
 

@@ -27,66 +27,41 @@ from threadbus.agents.teams.york.emfatic.model import (
     Reference,
     TypeRef,
 )
-from threadbus.schemas import shorten
+from threadbus.agents.teams.york.emfatic.refusing import normal, refused
+from threadbus.agents.teams.york.emfatic.wording import wrong_character, wrong_token
 
-MAX_CHARS: Final = 200_000
+MAX_ELEMENTS: Final = 5_000
+"""Packages and classifiers of one text, and features of all its classes."""
+
 _MAX_DEPTH: Final = 16
-_MAX_EXPECTED: Final = 8
-_WORDS: Final = {
-    "NAME": "a name",
-    "ESCAPED": "",
-    "STRING": "a text in double quotes",
-    "INT": "a number",
-    "SIGNED_INT": "a number",
-    "SIGNED_NUMBER": "a number",
-    "CHAR": "a character in single quotes",
-    "JAVA_NAME": "a Java class name",
-    "BOOLEAN": "true or false",
-    "MODIFIER": "a modifier",
-    "NOT": "",
-    "LPAR": "(",
-    "RPAR": ")",
-    "LBRACE": "{",
-    "RBRACE": "}",
-    "LSQB": "[",
-    "RSQB": "]",
-    "SEMICOLON": ";",
-    "COLON": ":",
-    "COMMA": ",",
-    "EQUAL": "=",
-    "HASH": "#",
-    "AT": "@",
-    "DOT": ".",
-    "ANY": "*",
-    "SOME": "+",
-    "OPTIONAL": "?",
-    "__ANON_0": "..",
-    "__ANON_1": "->",
-    "$END": "the end of the text",
-}
+_MOST: Final = 2**31 - 1
 
 
 def read(text: str) -> Package | Problem:
     """Read one text.
 
     Args:
-        text: at most :data:`MAX_CHARS` characters.
+        text: of any size; what is over a limit, or holds what cannot be seen, is a problem.
 
     Returns:
         The package, or the first thing that breaks the grammar.
     """
-    if len(text) > MAX_CHARS:
-        message = f"{len(text):,} characters are over the limit of {MAX_CHARS:,}; split the package"
-        return Problem(Place(1, 1), message, "size")
+    text = normal(text)
+    problem = refused(text)
+    if problem is not None:
+        return problem
     try:
         tree = _parser().parse(text)
         return _Builder().package_of(tree)
     except lark.UnexpectedToken as error:
-        return _wrong_token(text, error)
+        return wrong_token(text, error)
     except lark.UnexpectedCharacters as error:
-        return _wrong_character(error)
+        return wrong_character(text, error)
     except _TooDeepError as error:
         message = f"packages are nested deeper than {_MAX_DEPTH}; flatten them"
+        return Problem(error.place, message, "size")
+    except _TooManyError as error:
+        message = f"there are more than {MAX_ELEMENTS:,} {error.what}; split the package"
         return Problem(error.place, message, "size")
 
 
@@ -96,43 +71,17 @@ class _TooDeepError(Exception):
         self.place = place
 
 
+class _TooManyError(Exception):
+    def __init__(self, place: Place, what: str) -> None:
+        super().__init__(place, what)
+        self.place = place
+        self.what = what
+
+
 @functools.cache
 def _parser() -> Any:
     grammar = (files(__package__ or "") / "grammar.lark").read_text(encoding="utf-8")
     return lark.Lark(grammar, parser="lalr", propagate_positions=True, maybe_placeholders=True)
-
-
-def _wrong_token(text: str, error: Any) -> Problem:
-    if error.token.type == "$END":
-        lines = text.splitlines() or [""]
-        place, found = Place(len(lines), len(lines[-1]) + 1), "the text ends"
-    else:
-        place = Place(error.line, error.column)
-        found = f"there is {shorten(str(error.token), 40)!r}"
-    return _not_there(place, found, error.accepts or error.expected)
-
-
-def _wrong_character(error: Any) -> Problem:
-    place = Place(error.line, error.column)
-    if error.char == "<":
-        message = "generic types are not supported; name a class or a data type"
-        return Problem(place, message, "syntax")
-    return _not_there(place, f"there is {error.char!r}", error.allowed or set())
-
-
-def _not_there(place: Place, found: str, terminals: set[str]) -> Problem:
-    expected = _expected(terminals)
-    wanted = f"; expected {expected}" if expected else ""
-    return Problem(place, f"{found} where it cannot be{wanted}", "syntax")
-
-
-def _expected(terminals: set[str]) -> str:
-    words = sorted({_WORDS.get(terminal, terminal.lower()) for terminal in terminals} - {""})
-    shown = [word if " " in word else f"'{word}'" for word in words[:_MAX_EXPECTED]]
-    more = len(words) - len(shown)
-    return " or ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown) + (
-        f" or {more} more" if more else ""
-    )
 
 
 def _place(tree: Any) -> Place:
@@ -157,6 +106,10 @@ def _unquoted(token: str) -> str:
 class _Builder:
     """Makes our own data of the parser's tree."""
 
+    def __init__(self) -> None:
+        self._declared = 0
+        self._features = 0
+
     def package_of(self, tree: Any) -> Package:
         annotations, name, *rest = tree.children
         package = self._package(annotations, name, _only(rest, "declaration"), depth=1)
@@ -169,6 +122,9 @@ class _Builder:
         )
         for declaration in declarations:
             noted, declared = declaration.children
+            self._declared += 1
+            if self._declared > MAX_ELEMENTS:
+                raise _TooManyError(_place(declared), "classes and packages")
             if declared.data == "subpackage":
                 inner, *found = declared.children
                 if depth >= _MAX_DEPTH:
@@ -192,6 +148,9 @@ class _Builder:
         )
         for feature in features:
             annotations, declared = feature.children
+            self._features += 1
+            if self._features > MAX_ELEMENTS:
+                raise _TooManyError(_place(declared), "features")
             match declared.data:
                 case "attribute":
                     found.attributes.append(_attribute(declared, annotations))
@@ -207,7 +166,7 @@ class _Builder:
         following = 0
         for literal in literals:
             annotations, label, value = literal.children
-            number = following if value is None else int(value)
+            number = following if value is None else _int(value)
             following = number + 1
             found.append(
                 EnumLiteral(
@@ -226,12 +185,13 @@ class _Builder:
 
     def _datatype(self, tree: Any, noted: Any) -> Classifier:
         name, java = _children(tree, "name")[0], _children(tree, "java_name")[0]
+        words = {one.type: str(one) for one in tree.children if isinstance(one, lark.Token)}
         return DataTypeDef(
             name=_name(name),
             place=_place(name),
             annotations=_annotations(noted),
-            instance_class=_java_name(java),
-            is_serializable=not any(isinstance(one, lark.Token) for one in tree.children),
+            instance_class=_java_name(java) + words.get("ARRAY", ""),
+            is_serializable="TRANSIENT" not in words,
         )
 
     def _mapentry(self, tree: Any, noted: Any) -> Classifier:
@@ -255,6 +215,11 @@ def _name(tree: Any) -> str:
 
 def _java_name(tree: Any) -> str:
     return ".".join(str(token) for token in tree.children)
+
+
+def _int(digits: str) -> int:
+    """Return a whole number, or one that is over every limit where it has too many digits."""
+    return int(digits) if len(digits) <= len(str(_MOST)) + 1 else 10 * _MOST
 
 
 def _named(tree: Any, bounds: Bounds | None = None) -> TypeRef:
@@ -282,10 +247,10 @@ def _bounds(tree: Any) -> Bounds:
         case "?":
             return Bounds(0, 1)
         case number:
-            lower = int(number)
+            lower = _int(number)
     if second is None:
         return Bounds(lower, lower)
-    return Bounds(lower, UNBOUNDED if str(second) == "*" else int(second))
+    return Bounds(lower, UNBOUNDED if str(second) == "*" else _int(second))
 
 
 def _annotations(tree: Any) -> tuple[Annotation, ...]:

@@ -19,7 +19,10 @@ from threadbus.agents.teams.york.emfatic.model import (
 )
 from threadbus.schemas import nearest_names
 
-_MAX_ANCESTORS: Final = 1_000
+MAX_ANCESTORS: Final = 100
+"""Classes that one class may inherit from, directly or not."""
+
+_MAX_NEAR: Final = 500
 
 
 class BuiltInClass:
@@ -39,8 +42,14 @@ class Scope:
         self._paths: dict[str, Classifier] = {}
         self._homes: dict[int, Package] = {}
         self._by_name: dict[str, list[Classifier]] = {}
+        self._full: dict[int, str] = {}
+        self._own: dict[int, dict[str, Classifier]] = {}
+        self._ancestors: dict[int, list[ClassDef]] = {}
         for path, package in _paths(root, ""):
+            own = self._own[id(package)] = dict[str, Classifier]()
             for classifier in package.classifiers:
+                own.setdefault(classifier.name, classifier)
+                self._full[id(classifier)] = f"{path}{classifier.name}"
                 self._paths.setdefault(f"{path}{classifier.name}", classifier)
                 self._homes[id(classifier)] = package
                 self._by_name.setdefault(classifier.name, []).append(classifier)
@@ -48,9 +57,9 @@ class Scope:
 
     def find(self, name: str, package: Package) -> Found | None:
         """Return what *name* stands for in *package*: its own, then a qualified one, then known."""
-        for classifier in package.classifiers:
-            if classifier.name == name:
-                return classifier
+        mine = self._own[id(package)].get(name)
+        if mine is not None:
+            return mine
         found = self._paths.get(name) or self._paths.get(name.removeprefix(f"{self._root.name}."))
         if found is not None:
             return found
@@ -63,7 +72,13 @@ class Scope:
 
     def near(self, name: str) -> Sequence[str]:
         """Return declared and known names that look like *name*."""
-        return nearest_names(name, [*self._by_name, *(n for n in BUILT_IN if "." not in n)])
+        known = [*(n for n in BUILT_IN if "." not in n), *self._by_name]
+        return nearest_names(name, known[:_MAX_NEAR])
+
+    def several(self, name: str) -> list[str]:
+        """Return the qualified names that *name* could stand for, where there are more."""
+        found = self._by_name.get(name, ())
+        return [self._full[id(one)] for one in found] if len(found) > 1 else []
 
     def home(self, found: Classifier) -> Package:
         """Return the package that declares *found*."""
@@ -76,15 +91,22 @@ class Scope:
         return [one for one in supers if isinstance(one, ClassDef)]
 
     def ancestors(self, found: ClassDef) -> list[ClassDef]:
-        """Return every class that *found* inherits from; each once, also where they go round."""
+        """Return every class that *found* inherits from; each once, also where they go round.
+
+        One more than :data:`MAX_ANCESTORS` at most.
+        """
+        known = self._ancestors.get(id(found))
+        if known is not None:
+            return known
         seen: dict[int, ClassDef] = {}
         waiting = self.supers(found)
-        while waiting and len(seen) < _MAX_ANCESTORS:
+        while waiting and len(seen) <= MAX_ANCESTORS:
             one = waiting.pop(0)
             if id(one) not in seen:
                 seen[id(one)] = one
                 waiting += self.supers(one)
-        return list(seen.values())
+        self._ancestors[id(found)] = list(seen.values())
+        return self._ancestors[id(found)]
 
     def features(self, found: ClassDef) -> Iterator[tuple[ClassDef, Attribute | Reference]]:
         """Return own and inherited features, each with the class that declares it."""
