@@ -352,4 +352,8 @@ def _operation(found: Operation, owner: ClassDef, scope: Scope) -> Iterator[Prob
         yield from _type(ref, scope.target(ref, owner), scope)
         yield from _bounds(ref)
     for ref in found.throws:
-        yield from _type(ref, scope.target(ref, owner), scope)
+        target = scope.target(ref, owner)
+        yield from _type(ref, target, scope)
+        if isinstance(target, Primitive | BuiltInClass):
+            message = f"{ref.name} cannot be thrown; declare a class, or a datatype for it"
+            yield Problem(ref.place, message, "type")

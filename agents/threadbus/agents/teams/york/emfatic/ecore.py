@@ -93,8 +93,9 @@ class _Writer:
 
     def _fill(self, found: ClassDef) -> None:
         made = self._made[id(found)]
-        for ref in found.supers:
-            made.eSuperTypes.append(self._type(self._scope.target(ref, found)))
+        for parent in self._scope.supers(found):
+            # Every class is an EObject, and pyecore cannot read that where it is said.
+            made.eSuperTypes.append(self._made[id(parent)])
         for feature in found.features():
             one = self._feature(feature, found)
             self._made[id(feature)] = one

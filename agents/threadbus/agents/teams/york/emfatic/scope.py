@@ -44,8 +44,10 @@ class Scope:
         self._by_name: dict[str, list[Classifier]] = {}
         self._full: dict[int, str] = {}
         self._own: dict[int, dict[str, Classifier]] = {}
+        self._prefixes: dict[int, str] = {}
         self._ancestors: dict[int, list[ClassDef]] = {}
         for path, package in _paths(root, ""):
+            self._prefixes[id(package)] = path
             own = self._own[id(package)] = dict[str, Classifier]()
             for classifier in package.classifiers:
                 own.setdefault(classifier.name, classifier)
@@ -56,11 +58,22 @@ class Scope:
         self._root = root
 
     def find(self, name: str, package: Package) -> Found | None:
-        """Return what *name* stands for in *package*: its own, then a qualified one, then known."""
+        """Return what *name* stands for in *package*.
+
+        Its own, then from it outwards, then by its full name, then the only one, then known.
+        """
         mine = self._own[id(package)].get(name)
         if mine is not None:
             return mine
-        found = self._paths.get(name) or self._paths.get(name.removeprefix(f"{self._root.name}."))
+        prefix = self._prefixes[id(package)]
+        while True:
+            found = self._paths.get(f"{prefix}{name}")
+            if found is not None:
+                return found
+            if not prefix:
+                break
+            prefix = f"{prefix[:-1].rpartition('.')[0]}.".lstrip(".")
+        found = self._paths.get(name.removeprefix(f"{self._root.name}."))
         if found is not None:
             return found
         named = self._by_name.get(name, ())
