@@ -91,12 +91,15 @@ def classifier_shape(one: Any) -> list[Any]:
     said += [bool(one.abstract), bool(one.interface), [up.name for up in one.eSuperTypes]]
     for feature in one.eStructuralFeatures:
         said.append(
-            [type(feature).__name__, feature.name, feature.eType.name]
-            + [feature.lowerBound, feature.upperBound, feature.unique, feature.ordered]
-            + [feature.changeable, feature.transient, feature.derived, feature.volatile]
-            + [getattr(feature, "containment", None), getattr(feature, "iD", None)]
-            + [feature.defaultValueLiteral]
-            + [getattr(getattr(feature, "eOpposite", None), "name", None)]
+            [
+                type(feature).__name__,
+                *(feature.name, feature.eType.name, feature.lowerBound, feature.upperBound),
+                *(feature.unique, feature.ordered, feature.changeable, feature.transient),
+                *(feature.derived, feature.volatile, feature.defaultValueLiteral),
+                getattr(feature, "containment", None),
+                getattr(feature, "iD", None),
+                getattr(getattr(feature, "eOpposite", None), "name", None),
+            ]
         )
     for operation in one.eOperations:
         returned = None if operation.eType is None else operation.eType.name

@@ -72,7 +72,7 @@ def attempts_allowed() -> int:
         InvalidSettingError: the variable is no number from 1 to :data:`MOST_ATTEMPTS`.
     """
     text = os.environ.get(VARIABLE, "") or str(DEFAULT_ATTEMPTS)
-    is_short = text.isdecimal() and len(text) <= len(str(MOST_ATTEMPTS))
+    is_short = text.isascii() and text.isdecimal() and len(text) <= len(str(MOST_ATTEMPTS))
     count = int(text) if is_short else 0
     if not 1 <= count <= MOST_ATTEMPTS:
         raise InvalidSettingError(VARIABLE, text, f"it is a number from 1 to {MOST_ATTEMPTS}")
