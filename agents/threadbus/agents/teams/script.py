@@ -13,6 +13,7 @@ from threadbus.schemas import FilePart, Part, nearest_names, shorten
 
 TEAMS: Final[Mapping[str, str]] = {
     "report": "threadbus.agents.teams.report.script",
+    "anemoi": "threadbus.agents.teams.anemoi.script",
     "york": "threadbus.agents.teams.york.script",
 }
 """Team → the module whose ``SCRIPT`` describes it; imported when it is named."""

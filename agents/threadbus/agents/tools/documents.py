@@ -95,8 +95,40 @@ async def read_document(
         data = await in_thread(_read_file, Path(source), roots or [Path.cwd()], limits)
     if not data.strip():
         raise EmptyDocumentError(name)
-    kind = document_kind(name, data)
-    parsed = await _parse(name, kind, data, limits)
+    return await _read(name, document_kind(name, data), data, limits)
+
+
+async def read_page(
+    source: NamedBytes,
+    address: str = "",
+    limits: DocumentLimits = DocumentLimits(),  # noqa: B008 -- frozen
+) -> Document:
+    """Read HTML from the web: its main text, without what surrounds it, and its links.
+
+    Args:
+        source: The page.
+        address: Where it comes from; relative links are relative to it.
+        limits: What reading may use and return.
+
+    Raises:
+        EmptyDocumentError: The page has no content.
+        DocumentTooLargeError, CorruptDocumentError, DocumentTimeoutError, ProcessError: See
+            :func:`read_document`.
+        MissingExtraError: ``threadbus[web]`` is not installed.
+
+    Cancellation: ends the process, and is passed on.
+    """
+    name = _short(source.name)
+    _check_size(name, len(source.content), limits)
+    if not source.content.strip():
+        raise EmptyDocumentError(name)
+    return await _read(name, DocumentKind.PAGE, source.content, limits, address)
+
+
+async def _read(
+    name: str, kind: DocumentKind, data: bytes, limits: DocumentLimits, base: str = ""
+) -> Document:
+    parsed = await _parse(name, kind, data, limits, base)
     return Document(
         name=name,
         kind=kind,
@@ -154,9 +186,11 @@ def _check_below(shown: str, resolved: Path, allowed: Sequence[Path]) -> None:
         raise PathNotAllowedError(shown, str(resolved), [str(root) for root in allowed])
 
 
-async def _parse(name: str, kind: DocumentKind, data: bytes, limits: DocumentLimits) -> Parsed:
+async def _parse(
+    name: str, kind: DocumentKind, data: bytes, limits: DocumentLimits, base: str
+) -> Parsed:
     async with working_folder("document", {"document": data}) as folder:
-        task = Task(path="document", kind=kind, limits=limits)
+        task = Task(path="document", kind=kind, limits=limits, base=base)
         outcome = await run_bounded(
             [*module_argv(_WORKER, site=True), msgspec.json.encode(task).decode()],
             folder=folder,

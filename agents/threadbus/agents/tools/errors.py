@@ -13,6 +13,15 @@
         │   ├── CorruptDocumentError         content that breaks the rules of its kind
         │   ├── DocumentTimeoutError         reading took too long
         │   └── MissingExtraError            the library for this kind is not installed
+        ├── WebError                         a page or a search cannot be had
+        │   ├── AddressNotAllowedError       an address where an agent may not go
+        │   ├── PageUnreachableError         no connection, or no such host
+        │   ├── PageRefusedError             the server answers, but not with the page
+        │   ├── PageTooLargeError            more bytes than allowed
+        │   ├── PageTimeoutError             the page did not come in time
+        │   ├── TooManyRedirectsError        sent on and on
+        │   ├── NoSearchError                no search endpoint is set
+        │   └── BadSearchError               the query, or what the endpoint answers
         ├── SandboxError                     code was not run, because it was not asked for rightly
         │   ├── InvalidCodeError             code that is no text, or too long
         │   └── InvalidInputFileError        an input file that cannot be given to the code
@@ -26,6 +35,7 @@ What code in the sandbox does wrong is no error here but part of its result.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from threadbus.agents.errors import AgentError
 from threadbus.schemas import shorten
@@ -188,10 +198,124 @@ class MissingExtraError(DocumentError):
         self.library = library
 
     def __str__(self) -> str:
+        extra = _EXTRAS.get(self.kind, "documents")
         return (
             f"{_name(self.name)}: reading {self.kind.upper()} documents needs {self.library}; "
-            "pip install 'threadbus[documents]'"
+            f"pip install 'threadbus[{extra}]'"
         )
+
+
+_EXTRAS: Final = {"page": "web", "image": "ocr", "audio": "transcripts", "video": "transcripts"}
+"""Kind → the extra that reads it, where it is not ``documents``."""
+
+
+class WebError(ToolError):
+    """A page or a search cannot be had."""
+
+
+class AddressNotAllowedError(WebError, ValueError):
+    """An agent may not go to an address."""
+
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(url, reason)
+        self.url = url
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{_name(self.url)} is not fetched: {self.reason}"
+
+
+class PageUnreachableError(WebError):
+    """There is no connection to an address."""
+
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(url, reason)
+        self.url = url
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f"{_name(self.url)} cannot be reached: {shorten(self.reason, 200)}; check the address"
+        )
+
+
+class PageRefusedError(WebError):
+    """A server answers, but not with the page."""
+
+    def __init__(self, url: str, status: int) -> None:
+        super().__init__(url, status)
+        self.url = url
+        self.status = status
+
+    def __str__(self) -> str:
+        return f"{_name(self.url)} answers {self.status}, not a page; try another address"
+
+
+class PageTooLargeError(WebError):
+    """A page has more bytes than allowed."""
+
+    def __init__(self, url: str, limit: int) -> None:
+        super().__init__(url, limit)
+        self.url = url
+        self.limit = limit
+
+    def __str__(self) -> str:
+        return (
+            f"{_name(self.url)} has more than {self.limit:,} bytes; "
+            "find a smaller page, or raise BUS_WEB_BYTES"
+        )
+
+
+class PageTimeoutError(WebError):
+    """A page did not come in time."""
+
+    def __init__(self, url: str, limit_s: float) -> None:
+        super().__init__(url, limit_s)
+        self.url = url
+        self.limit_s = limit_s
+
+    def __str__(self) -> str:
+        return (
+            f"{_name(self.url)} did not come within {self.limit_s:g} s; "
+            "try again later, or raise BUS_WEB_SECONDS"
+        )
+
+
+class TooManyRedirectsError(WebError):
+    """A page sends on and on."""
+
+    def __init__(self, url: str, limit: int) -> None:
+        super().__init__(url, limit)
+        self.url = url
+        self.limit = limit
+
+    def __str__(self) -> str:
+        return (
+            f"{_name(self.url)} redirects more than {self.limit} times; "
+            "fetch where it leads to, or raise BUS_WEB_REDIRECTS"
+        )
+
+
+class NoSearchError(WebError):
+    """No search endpoint is set."""
+
+    def __str__(self) -> str:
+        return (
+            "no search is set up: BUS_WEB_SEARCH_URL names a SearXNG-compatible endpoint, as "
+            "https://searx.example/search; pages whose address is known can be fetched without"
+        )
+
+
+class BadSearchError(WebError):
+    """A query cannot be used, or the endpoint answers something else."""
+
+    def __init__(self, endpoint: str, reason: str) -> None:
+        super().__init__(endpoint, reason)
+        self.endpoint = endpoint
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"the search at {_name(self.endpoint)} failed: {shorten(self.reason, 300)}"
 
 
 class SandboxError(ToolError):

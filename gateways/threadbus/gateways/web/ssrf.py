@@ -12,21 +12,17 @@ import asyncio
 import ipaddress
 import socket
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
 import httpx
 
+from threadbus.agents.tools.net import Ip, Network, is_public
 from threadbus.gateways.errors import AddressRefusedError, AddressUnknownError, InvalidOptionError
 
 MAX_URL_CHARS: Final = 2048
 _RESOLVE_S: Final = 5.0
 _PORTS: Final = {"http": 80, "https": 443}
-_NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
-_V4_COMPATIBLE: Final = ipaddress.ip_network("::/96")
-
-Ip: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
-Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class Target(NamedTuple):
@@ -95,31 +91,6 @@ class Screen:
             if not is_open and parts.scheme != "https":
                 raise AddressRefusedError(url, "it has to be https")
         return Target(url, host, port, str(addresses[0]))
-
-
-def is_public(ip: Ip) -> bool:
-    """Whether an IP is one of the public Internet, also when it is wrapped into another."""
-    inner = _unwrapped(ip)
-    if inner is not ip:
-        return is_public(inner)
-    return ip.is_global and not (
-        ip.is_multicast or ip.is_reserved or ip.is_unspecified or ip.is_loopback or ip.is_link_local
-    )
-
-
-def _unwrapped(ip: Ip) -> Ip:
-    """Return the IPv4 address that an IPv6 address stands for, where it does."""
-    if isinstance(ip, ipaddress.IPv4Address):
-        return ip
-    if ip.ipv4_mapped is not None:
-        return ip.ipv4_mapped
-    if ip.sixtofour is not None:
-        return ip.sixtofour
-    if ip.teredo is not None:
-        return ip.teredo[1]
-    if ip in _NAT64 or (ip in _V4_COMPATIBLE and int(ip) > 1):
-        return ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
-    return ip
 
 
 async def _resolve(url: str, host: str, port: int) -> list[Ip]:

@@ -37,12 +37,20 @@ Voters = Annotated[
 ]
 
 
+Earlier = Annotated[
+    tuple[Positive, ...],
+    msgspec.Meta(max_length=MAX_PLAN_STEPS, extra={WAY_OUT: "name the direct ones only"}),
+]
+
+
 class PlanStep(msgspec.Struct, frozen=True, omit_defaults=True):
     """One step of a plan and who is to do it."""
 
     title: Title
     assignee: NameOrNone = ""
     detail: Note = ""
+    after: Earlier = ()
+    """The steps whose results it needs, counted from 1 in the same plan."""
 
 
 PlanSteps = Annotated[

@@ -18,6 +18,8 @@ class DocumentKind(enum.Enum):
     PDF = "pdf"
     JSON = "json"
     HTML = "html"
+    PAGE = "page"
+    """HTML from the web: its main text and its links."""
     MARKDOWN = "markdown"
     TEXT = "text"
 
@@ -158,6 +160,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     kind: DocumentKind
     limits: DocumentLimits
+    base: str = ""
+    """The address of a page, which its links are relative to."""
 
 
 def _markdown(table: Table) -> list[str]:

@@ -32,6 +32,7 @@ from threadbus.agents.tools.parsing.text import (
     parse_separated,
     parse_text,
 )
+from threadbus.agents.tools.parsing.webpage import parse_page
 from threadbus.agents.tools.parsing.word import parse_docx
 
 _MAX_REASON_CHARS: Final = 300
@@ -39,6 +40,7 @@ _LIBRARIES: Final = {
     DocumentKind.XLSX: "openpyxl",
     DocumentKind.DOCX: "python-docx",
     DocumentKind.PDF: "pypdf",
+    DocumentKind.PAGE: "trafilatura",
 }
 
 
@@ -48,13 +50,15 @@ def main() -> None:
     task = msgspec.json.decode(sys.argv[-1], type=Task)
     with open(task.path, "rb") as file:  # noqa: PTH123
         data = file.read()
-    sys.stdout.buffer.write(msgspec.json.encode(parse(task.kind, data, task.limits)))
+    sys.stdout.buffer.write(msgspec.json.encode(parse(task.kind, data, task.limits, task.base)))
 
 
-def parse(kind: DocumentKind, data: bytes, limits: DocumentLimits) -> Parsed | Refusal:
+def parse(
+    kind: DocumentKind, data: bytes, limits: DocumentLimits, base: str = ""
+) -> Parsed | Refusal:
     """Return the content of a document, or why there is nothing to return."""
     try:
-        return _parse(kind, data, limits)
+        return _parse(kind, data, limits, base)
     except RefusedError as refused:
         return refused.refusal
     except MemoryError:
@@ -66,7 +70,7 @@ def parse(kind: DocumentKind, data: bytes, limits: DocumentLimits) -> Parsed | R
         return Refusal(problem=Problem.CORRUPT, reason=reason)
 
 
-def _parse(kind: DocumentKind, data: bytes, limits: DocumentLimits) -> Parsed:
+def _parse(kind: DocumentKind, data: bytes, limits: DocumentLimits, base: str) -> Parsed:
     budget = Budget(limits)
     readers: dict[DocumentKind, Callable[[], Parsed]] = {
         DocumentKind.CSV: lambda: parse_separated(data, budget, kind),
@@ -76,6 +80,7 @@ def _parse(kind: DocumentKind, data: bytes, limits: DocumentLimits) -> Parsed:
         DocumentKind.PDF: lambda: parse_pdf(data, budget),
         DocumentKind.JSON: lambda: parse_json(data, budget, limits),
         DocumentKind.HTML: lambda: parse_html(data, budget),
+        DocumentKind.PAGE: lambda: parse_page(data, budget, base),
         DocumentKind.MARKDOWN: lambda: parse_markdown(data, budget),
         DocumentKind.TEXT: lambda: parse_text(data, budget),
     }

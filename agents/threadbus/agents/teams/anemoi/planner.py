@@ -1,0 +1,150 @@
+"""The planner: opens the thread, puts the plan into it and sees it through to the vote."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import aclosing
+from datetime import timedelta
+from typing import Final
+
+import msgspec
+
+from threadbus.agents.agent import Agent, AgentLimits
+from threadbus.agents.errors import GiveUpError
+from threadbus.agents.mention import Mention, Reply
+from threadbus.agents.teams.anemoi.acting import Acting
+from threadbus.agents.teams.anemoi.board import Board
+from threadbus.agents.teams.anemoi.members import talk
+from threadbus.agents.teams.anemoi.moves import FAR, Finished, Wait, next_moves
+from threadbus.agents.teams.anemoi.names import EVERYBODY, PLANNER, RULES
+from threadbus.agents.teams.anemoi.prompts import PLANNER_PROMPT
+from threadbus.agents.teams.anemoi.quick import at_work, how_far
+from threadbus.agents.teams.anemoi.rules import rules_for
+from threadbus.schemas import (
+    AssignmentFailed,
+    DataPart,
+    FilePart,
+    MentionDeadLettered,
+    Recorded,
+    ReferencePart,
+    Skill,
+    TaskOpened,
+    TaskStatus,
+    TextPart,
+    ThreadId,
+    clean_text,
+    derive_event_id,
+)
+
+agent: Final = Agent(
+    PLANNER,
+    display_name="Planner",
+    description="Plans how a team answers a question, gives out the work and holds the vote.",
+    skills=[
+        Skill(
+            id="plan",
+            name="Plan and coordinate",
+            description="Makes a plan with a team, has results judged, holds the vote.",
+            tags=("planning", "coordination"),
+        )
+    ],
+    limits=AgentLimits(turn_timeout=timedelta(hours=24)),
+)
+agent.on_quick(how_far)
+
+
+@agent.on_mention
+async def plan(mention: Mention) -> Reply:
+    """See one super-task through, or answer somebody in its thread."""
+    match mention.event.data:
+        case TaskOpened() as data:
+            with at_work(mention, "coordinating the team"):
+                await _coordinate(mention, data)
+            return None
+        case AssignmentFailed() | MentionDeadLettered():
+            # The submission failed after the planner had handed it over.
+            await _end_failed(mention)
+            return None
+        case _:
+            return await talk(mention, PLANNER_PROMPT)
+
+
+async def _coordinate(mention: Mention, data: TaskOpened) -> None:
+    rules = rules_for(data.labels)
+    state = await mention.participants()
+    others = [name for name in EVERYBODY if name != PLANNER]
+    missing = [name for name in others if name not in state.participants]
+    if missing:
+        raise GiveUpError(
+            f"the team is not whole: {', '.join(missing)} do not take part; "
+            f"open the super-task with participants {', '.join(others)}"
+        )
+    thread = await mention.open_thread(
+        "Team", participants=others, goal=clean_text(data.title, 400)
+    )
+    files = [part.name for part in mention.parts if isinstance(part, FilePart | ReferencePart)]
+    text = "\n".join(part.text for part in mention.parts if isinstance(part, TextPart))
+    question = f"{text}\n\nFiles: {', '.join(files) or 'none'}"
+    await mention.say(
+        [TextPart(question), DataPart(msgspec.to_builtins(rules), RULES)], thread=thread
+    )
+    await _see_through(mention, thread)
+
+
+async def _see_through(mention: Mention, thread: ThreadId) -> None:
+    """Make one move after the other, until the answer is with the agent that submits it."""
+    board = Board().take(await mention.history(thread=thread))
+    news: asyncio.Queue[Recorded] = asyncio.Queue()
+
+    async def follow() -> None:
+        async with aclosing(mention.bus.follow(mention.task, thread, board.last_seq)) as entries:
+            async for entry in entries:
+                if isinstance(entry, Recorded):
+                    news.put_nowait(entry)
+
+    acting = Acting(mention, thread, board)
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            following = tasks.create_task(follow(), name="threadbus.anemoi.follow")
+            await _play(acting, board, news)
+            following.cancel()
+    except BaseExceptionGroup as failed:
+        # One of the two ended the other: its own error is what the asker is told.
+        raise failed.exceptions[0] from failed
+
+
+async def _play(acting: Acting, board: Board, news: asyncio.Queue[Recorded]) -> None:
+    while True:
+        while not news.empty():
+            board.take([news.get_nowait()])
+        moves = next_moves(board, time.time_ns())
+        if isinstance(moves, Finished):
+            return
+        if isinstance(moves, Wait):
+            board.take(await _next(news, moves.until))
+            continue
+        for move in moves:
+            await acting.make(move)
+
+
+async def _next(news: asyncio.Queue[Recorded], until: int) -> list[Recorded]:
+    left = None if until >= FAR else max(0.0, (until - time.time_ns()) / 1e9)
+    try:
+        async with asyncio.timeout(left):
+            return [await news.get()]
+    except TimeoutError:
+        return []
+
+
+async def _end_failed(mention: Mention) -> None:
+    data = mention.event.data
+    error = data.error if isinstance(data, AssignmentFailed | MentionDeadLettered) else None
+    reason = "" if error is None else f"{error.kind}: {error.message}"
+    await mention.bus.tasks.close(
+        mention.task,
+        TaskStatus.FAILED,
+        summary=clean_text(f"the answer was not submitted: {reason}", 1_000),
+        cause=mention.event.id,
+        event_id=derive_event_id(mention.event.id, mention.agent, "not-submitted"),
+    )
