@@ -1,6 +1,7 @@
 """Threads of a super-task: opening, letting in and out, closing, conversation state."""
 
 import asyncio
+import time
 from datetime import timedelta
 
 import pytest
@@ -232,6 +233,8 @@ async def test_the_conversation_state_moves(env: BusEnv) -> None:
             MAIN_THREAD,
             ConversationState.SYNC_ASSIGNMENT,
             next_speakers=["coder", "web"],
+            triggers=[new_event_id()],
+            deadline_at=time.time_ns() + 10**12,
             reason="the numbers first",
         )
         state = await user.threads.state(task)

@@ -6,7 +6,7 @@ from typing import Any
 
 import structlog
 
-from threadbus.bus import Bus, BusError
+from threadbus.bus import Bus, BusError, is_pause
 from threadbus.schemas import (
     Event,
     EventClass,
@@ -42,7 +42,8 @@ async def is_its_turn(bus: Bus, event: Event, seq: int) -> bool:
 
 def _keeps_order(event: Event) -> bool:
     quick = isinstance(event.data, MessagePosted) and event.data.lane is Lane.QUICK
-    return event.event_class is not EventClass.OBS and not quick
+    # A pause waits beside its thread.
+    return event.event_class is not EventClass.OBS and not quick and not is_pause(event)
 
 
 def _settles(event: Event) -> bool:

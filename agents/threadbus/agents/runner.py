@@ -27,15 +27,9 @@ from threadbus.agents.lanes import Lanes
 from threadbus.agents.mention import Mention, Reply
 from threadbus.agents.model import Model
 from threadbus.agents.order import is_its_turn
+from threadbus.agents.pausing import Pauses
 from threadbus.agents.turn import Turn, Workplace
-from threadbus.bus import (
-    AgentReplacedError,
-    Bus,
-    BusError,
-    Delivery,
-    Inbox,
-    new_instance,
-)
+from threadbus.bus import AgentReplacedError, Bus, BusError, Delivery, Inbox, new_instance
 from threadbus.schemas import (
     Event,
     EventClass,
@@ -118,6 +112,7 @@ class AgentRunner:
         self._settled: OrderedDict[EventId, None] = OrderedDict()
         self._beside: set[asyncio.Task[None]] = set()
         self._heard: set[Delivery] = set()
+        self._pauses = Pauses(bus, self._instance)
         self._heartbeat = Heartbeat(bus, agent.name, self._instance, self._holder, self._look)
         self.ready = asyncio.Event()
         """Set once the agent is registered, living and attached to its inbox."""
@@ -225,6 +220,8 @@ class AgentRunner:
             held = self._held.get(event.id)
             if event.event_class is EventClass.OBS:
                 await self._hear(delivery, tasks)
+            elif self._pauses.take(delivery, tasks):
+                continue
             elif held is not None:
                 held.adopt(delivery)
             elif event.id in self._settled:
@@ -346,6 +343,7 @@ class AgentRunner:
                 await turn.extend()
             for delivery in list(self._heard):
                 await delivery.in_progress()
+            await self._pauses.extend()
 
     def _look(self) -> tuple[PresenceState, str, int]:
         lanes = self._lanes
@@ -379,6 +377,7 @@ class AgentRunner:
 
     async def _drain(self, lanes: Lanes[Turn]) -> None:
         self._draining = True
+        self._pauses.stop()
         for turn in lanes.stop():
             self._let_go(turn)
             await turn.give_back()

@@ -7,10 +7,12 @@ that imports nats.
 from threadbus.bus.artifacts import (
     Artifacts,
 )
+from threadbus.bus.assignments import Assigned, Job
 from threadbus.bus.bus import (
     Bus,
 )
 from threadbus.bus.connection import connect
+from threadbus.bus.conversations import DEFAULT_PAUSE, LONGEST_PAUSE, Conversations
 from threadbus.bus.errors import (
     AppendError,
     AppendTimeoutError,
@@ -31,11 +33,13 @@ from threadbus.bus.errors import (
     StreamMismatchError,
     TaskFailedError,
     TaskNotFoundError,
+    TeamLimitError,
     ThreadClosedError,
     ThreadNotFoundError,
     UnknownAgentError,
     WaitTimeoutError,
 )
+from threadbus.bus.floor import MAX_PAUSES, Pause, is_pause, legal_moves
 from threadbus.bus.following import (
     Entry,
 )
@@ -109,7 +113,10 @@ from threadbus.bus.whole_log import (
 )
 
 __all__ = [
+    "DEFAULT_PAUSE",
     "DEFAULT_WAIT",
+    "LONGEST_PAUSE",
+    "MAX_PAUSES",
     "SETTINGS",
     "AgentNameTakenError",
     "AgentReplacedError",
@@ -123,6 +130,7 @@ __all__ = [
     "ArtifactNotStoredError",
     "ArtifactTooLargeError",
     "Artifacts",
+    "Assigned",
     "AssignmentResult",
     "Bus",
     "BusError",
@@ -130,6 +138,7 @@ __all__ = [
     "ClosedError",
     "ConflictError",
     "ConnectError",
+    "Conversations",
     "Delivery",
     "Entry",
     "Forks",
@@ -138,12 +147,14 @@ __all__ = [
     "InvalidSettingError",
     "InvalidTransitionError",
     "JetStreamMissingError",
+    "Job",
     "LiveHandler",
     "LivingAgent",
     "LogConsumer",
     "MentionFailedError",
     "NoServerError",
     "NotAParticipantError",
+    "Pause",
     "PayloadTooLargeError",
     "PermissionDeniedError",
     "ReadError",
@@ -162,6 +173,7 @@ __all__ = [
     "TaskState",
     "TaskSummary",
     "Tasks",
+    "TeamLimitError",
     "ThreadClosedError",
     "ThreadNotFoundError",
     "ThreadState",
@@ -173,5 +185,7 @@ __all__ = [
     "Waits",
     "connect",
     "fold_task",
+    "is_pause",
+    "legal_moves",
     "new_instance",
 ]

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from threadbus.bus.artifacts import Artifacts
+from threadbus.bus.conversations import Conversations
 from threadbus.bus.following import Entry
 from threadbus.bus.forks import Forks
 from threadbus.bus.inbox import Inbox, open_inbox
@@ -69,6 +70,7 @@ class Bus:
         self.tasks = Tasks(self._speaker)
         self.threads = Threads(self._speaker)
         self.waits = Waits(self._log)
+        self.conversations = Conversations(self._speaker, self.waits)
         self.forks = Forks(self._log)
 
     @property

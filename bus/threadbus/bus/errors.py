@@ -16,6 +16,7 @@ ThreadbusError
     │   ├── UnknownAgentError           a name that nobody has registered
     │   ├── ConflictError               others kept changing the thread
     │   ├── InvalidTransitionError      not allowed in the state that the task is in
+    │   ├── TeamLimitError              more members, or deeper, than a thread allows
     │   ├── PayloadTooLargeError        more bytes than the server takes
     │   ├── StorageFullError            the server has no room
     │   ├── PermissionDeniedError       the server refuses this identity
@@ -223,6 +224,30 @@ class InvalidTransitionError(AppendError):
 
     def __str__(self) -> str:
         return f"{self.what} is not possible: {self.state}; possible: {', '.join(self.allowed)}"
+
+
+class TeamLimitError(AppendError, ValueError):
+    """A team would be larger, or lie deeper, than its thread allows."""
+
+    def __init__(self, kind: str, count: int, limit: int, title: str) -> None:
+        super().__init__(kind, count, limit, title)
+        self.kind = kind
+        """``members`` or ``depth``."""
+        self.count = count
+        self.limit = limit
+        self.title = title
+
+    def __str__(self) -> str:
+        team = f"team {shorten(self.title)!r}"
+        if self.kind == "depth":
+            return (
+                f"{team} needs {self.count} levels of threads and {self.limit} are allowed below "
+                "its parent: do the work without a team, or open the parent with a larger max_depth"
+            )
+        return (
+            f"{team} would have {self.count} members and {self.limit} are allowed: choose fewer, "
+            "let them form teams of their own, or open it with a larger max_members"
+        )
 
 
 class PayloadTooLargeError(AppendError, ValueError):

@@ -231,6 +231,7 @@ class EventLog(LogReader):
         outside = [name for name in named if name not in state.participants]
         if outside:
             raise NotAParticipantError(outside, event.task, event.thread, list(state.participants))
+        state.check_talk(event)
 
     async def _raise_not_found(self, task: TaskId, thread: ThreadId) -> None:
         known = [state.thread for state in await self.threads(task)]

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from threadbus.bus.errors import ThreadClosedError
+from threadbus.bus.errors import AppendError, ThreadClosedError
+from threadbus.bus.floor import Pause, apply_move, check_move, check_speech, is_legal
 from threadbus.schemas import (
     MAIN_THREAD,
     AgentName,
@@ -60,7 +61,16 @@ class ThreadState(msgspec.Struct, kw_only=True):
     summary: str = ""
     conversation: ConversationState = ConversationState.DISCUSSION
     next_speakers: tuple[AgentName, ...] = ()
+    move_reason: str = ""
+    """Why the conversation is where it is."""
+    pauses: dict[EventId, Pause] = {}
+    """Waits for assignments that have not ended."""
     max_turns: int | None = None
+    max_members: int | None = None
+    max_depth: int | None = None
+    """Levels of threads that may grow below this one."""
+    assignment: EventId | None = None
+    """The assignment in the parent thread whose result the conclusion is."""
     last_ctl_seq: int = 0
     """The sequence of the last control event: what the guard compares with."""
     ignored: int = 0
@@ -72,6 +82,11 @@ class ThreadState(msgspec.Struct, kw_only=True):
     def exists(self) -> bool:
         """Whether it was ever opened."""
         return self.creator is not None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as many take part as may."""
+        return self.max_members is not None and len(self.participants) >= self.max_members
 
     def check_open(self) -> None:
         """Check that the thread has not ended.
@@ -92,7 +107,26 @@ class ThreadState(msgspec.Struct, kw_only=True):
         for name in event.mentions:
             if name not in self.participants:
                 return False
+        if isinstance(event.data, ThreadStateChanged) or (
+            self.conversation is ConversationState.CONCLUSION
+        ):
+            try:
+                self.check_talk(event)
+            except AppendError:
+                return False
         return not isinstance(event.data, TaskOpened | ThreadOpened)
+
+    def check_talk(self, event: Event) -> None:
+        """Check that the state of the conversation allows *event*.
+
+        Raises:
+            InvalidTransitionError: it does not; has what is possible.
+            NotAParticipantError: a next speaker does not take part.
+        """
+        if isinstance(event.data, ThreadStateChanged):
+            check_move(self, event, event.data)
+        else:
+            check_speech(self, event)
 
     def copy(self) -> ThreadState:
         """Return a state of its own that can be folded on."""
@@ -101,6 +135,7 @@ class ThreadState(msgspec.Struct, kw_only=True):
             participants=dict(self.participants),
             removed=set(self.removed),
             control_seqs=dict(self.control_seqs),
+            pauses=dict(self.pauses),
         )
 
     def apply(self, seq: int, event: Event) -> None:
@@ -123,15 +158,23 @@ class ThreadState(msgspec.Struct, kw_only=True):
                 self.parent = ThreadId(data.parent)
                 self.goal = data.goal
                 self.max_turns = data.max_turns
+                self.max_members = data.max_members
+                self.max_depth = data.max_depth
+                self.assignment = None if data.assignment is None else EventId(data.assignment)
             case ParticipantAdded() as data:
+                if self.is_full:
+                    self.ignored += 1
+                    return
                 self.participants[AgentName(data.participant)] = None
                 self.removed.discard(AgentName(data.participant))
             case ParticipantRemoved() as data:
                 self.participants.pop(AgentName(data.participant), None)
                 self.removed.add(AgentName(data.participant))
             case ThreadStateChanged() as data:
-                self.conversation = data.state
-                self.next_speakers = tuple(AgentName(name) for name in data.next_speakers)
+                if is_legal(self, event.sender, data):
+                    apply_move(self, seq, event, data)
+                else:
+                    self.ignored += 1
             case ThreadClosed() as data:
                 self._close(data.outcome.value, data.summary)
             case TaskClosed() as data:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from threadbus.bus.errors import InvalidTransitionError
+from threadbus.bus.errors import InvalidTransitionError, TeamLimitError
 from threadbus.bus.log import Appended
 from threadbus.bus.speaker import Speaker
 from threadbus.bus.state import ThreadState
 from threadbus.schemas import (
     MAIN_THREAD,
-    AgentName,
     ConversationState,
     EventId,
     ParticipantAdded,
@@ -41,6 +40,9 @@ class Threads:
         parent: ThreadId = MAIN_THREAD,
         goal: str = "",
         max_turns: int | None = None,
+        max_members: int | None = None,
+        max_depth: int | None = None,
+        assignment: EventId | None = None,
         thread: ThreadId | None = None,
         cause: EventId | None = None,
         event_id: EventId | None = None,
@@ -53,7 +55,11 @@ class Threads:
             participants: registered agents that are in it from the start.
             parent: the thread that it grows from; the speaker must be in it.
             goal: what it is to reach.
-            max_turns: after how many turns it is to end.
+            max_turns: after how many messages and moves its conversation concludes.
+            max_members: how many may take part, the speaker included.
+            max_depth: how many levels of threads may grow below it; one less than the parent's
+                where that has a limit.
+            assignment: the speaker's assignment in *parent*, which the conclusion finishes.
             thread: its id; made from the title when absent.
             cause: the event that made it necessary.
             event_id: the event's id, where it is derived.
@@ -65,6 +71,8 @@ class Threads:
             UnknownAgentError: a participant is not registered.
             NotAParticipantError: the speaker is not in *parent*.
             ThreadClosedError: *parent* is closed.
+            TeamLimitError: *participants* are more than *max_members*, or the thread lies deeper
+                than the parent allows.
             InvalidTransitionError: *thread* was opened before, by another event.
 
         Cancellation: the thread may or may not be open.
@@ -72,6 +80,13 @@ class Threads:
         others = [parse_agent_name(name) for name in participants if name != self._speaker.name]
         await self._speaker.registry.check_known(others)
         await self._speaker.log.check_may_speak(task, parent, self._speaker.name)
+        if max_members is not None and len(set(others)) + 1 > max_members:
+            raise TeamLimitError("members", len(set(others)) + 1, max_members, title)
+        allowed = (await self._speaker.log.thread(task, parent)).max_depth
+        if allowed is not None:
+            if allowed == 0 or (max_depth is not None and max_depth > allowed - 1):
+                raise TeamLimitError("depth", 1 + (max_depth or 0), allowed, title)
+            max_depth = allowed - 1 if max_depth is None else max_depth
         return await self._speaker.say(
             ThreadOpened(
                 title=title,
@@ -79,6 +94,9 @@ class Threads:
                 parent=parent,
                 goal=goal,
                 max_turns=max_turns,
+                max_members=max_members,
+                max_depth=max_depth,
+                assignment=assignment,
             ),
             task=task,
             thread=new_thread_id(title) if thread is None else thread,
@@ -94,6 +112,7 @@ class Threads:
         Raises:
             UnknownAgentError: it is not registered.
             InvalidTransitionError: it is in the thread already.
+            TeamLimitError: as many take part as may.
             ThreadClosedError, NotAParticipantError: the speaker cannot let anybody in.
 
         Cancellation: the agent may or may not be in.
@@ -106,6 +125,9 @@ class Threads:
                 raise InvalidTransitionError(
                     f"adding {name}", "it takes part already", ["mention it"]
                 )
+            if state.is_full:
+                count = len(state.participants) + 1
+                raise TeamLimitError("members", count, state.max_members or 0, state.title)
 
         return await self._speaker.say(
             ParticipantAdded(participant=name), task=task, thread=thread, cause=cause, check=check
@@ -151,19 +173,46 @@ class Threads:
         state: ConversationState,
         *,
         next_speakers: Sequence[str] = (),
+        triggers: Sequence[EventId] = (),
+        deadline_at: int | None = None,
         reason: str = "",
         cause: EventId | None = None,
+        event_id: EventId | None = None,
     ) -> Appended:
-        """Move the conversation to another state and say who speaks next."""
+        """Move the conversation to another state and say who speaks next.
+
+        :class:`Conversations` has a method for each move that also wakes whom it concerns.
+
+        Args:
+            task: the super-task.
+            thread: the thread in it.
+            state: where it goes.
+            next_speakers: who has the floor then.
+            triggers: with an assignment or a pause: the assignments that are waited for.
+            deadline_at: with those: when the wait ends at the latest, in ns since the epoch.
+            reason: why.
+            cause: the event that made it necessary.
+            event_id: the event's id, where it is derived.
+
+        Raises:
+            InvalidTransitionError: the move is not legal now; has the legal ones.
+            NotAParticipantError: a next speaker does not take part.
+
+        Cancellation: the move may or may not be made.
+        """
         return await self._speaker.say(
             ThreadStateChanged(
                 state=state,
-                next_speakers=tuple(AgentName(name) for name in next_speakers),
+                next_speakers=tuple(parse_agent_name(name) for name in next_speakers),
                 reason=reason,
+                triggers=tuple(triggers),
+                deadline_at=deadline_at,
             ),
             task=task,
             thread=thread,
+            mentions=[self._speaker.name] if triggers else (),
             cause=cause,
+            event_id=event_id,
         )
 
     async def close(

@@ -143,6 +143,7 @@ from threadbus.schemas.limits import (
     MAX_SKILLS,
     MAX_SOURCES,
     MAX_TITLE_CHARS,
+    MAX_TRIGGERS,
     MAX_TYPE_CHARS,
     MAX_WORD_CHARS,
 )
@@ -210,6 +211,7 @@ __all__ = [
     "MAX_SKILL_ENTRIES",
     "MAX_SOURCES",
     "MAX_TITLE_CHARS",
+    "MAX_TRIGGERS",
     "MAX_TYPE_CHARS",
     "MAX_WORD_CHARS",
     "STORED_PREFIX",

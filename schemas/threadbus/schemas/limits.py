@@ -38,6 +38,9 @@ MAX_REASONS: Final = 64
 MAX_WAKES: Final = 256
 """Mentions that were open where a super-task was forked."""
 
+MAX_TRIGGERS: Final = 64
+"""Assignments that one pause of a conversation waits for."""
+
 MAX_SOURCES: Final = 256
 """Events that one answer names as what it rests on."""
 

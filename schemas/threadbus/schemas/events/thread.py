@@ -3,10 +3,31 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from threadbus.schemas.bounds import Name, Note, Participants, Positive, Title
+import msgspec
+
+from threadbus.schemas.bounds import (
+    WAY_OUT,
+    Count,
+    HexId,
+    Name,
+    Note,
+    Participants,
+    Positive,
+    TimeNs,
+    Title,
+)
 from threadbus.schemas.events.base import EventClass, EventData
+from threadbus.schemas.limits import MAX_TRIGGERS
+
+Triggers = Annotated[
+    tuple[HexId, ...],
+    msgspec.Meta(
+        max_length=MAX_TRIGGERS,
+        extra={WAY_OUT: "assign coarser, and let those assigned form teams of their own"},
+    ),
+]
 
 
 class ConversationState(StrEnum):
@@ -40,6 +61,13 @@ class ThreadOpened(EventData, frozen=True, kw_only=True):
     """The thread that this one grew from."""
     goal: Note = ""
     max_turns: Positive | None = None
+    """After so many messages and moves the conversation is to conclude."""
+    max_members: Positive | None = None
+    """How many may take part, the sender included."""
+    max_depth: Count | None = None
+    """How many levels of threads may grow below this one."""
+    assignment: HexId | None = None
+    """The sender's assignment in the parent thread; the conclusion is its result."""
 
 
 class ParticipantAdded(EventData, frozen=True, kw_only=True):
@@ -70,6 +98,12 @@ class ThreadStateChanged(EventData, frozen=True, kw_only=True):
     state: ConversationState
     next_speakers: Participants = ()
     reason: Note = ""
+    triggers: Triggers = ()
+    """The assignments that the sender waits for: it is woken when all of them have ended."""
+    deadline_at: TimeNs | None = None
+    """When it is woken at the latest."""
+    wakes: HexId | None = None
+    """The event with the triggers whose wait ends here."""
 
 
 class ThreadClosed(EventData, frozen=True, kw_only=True):
