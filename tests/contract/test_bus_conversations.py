@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.support.bus_env import BusEnv, events_of, opened, soon
+from tests.support.bus_env import BusEnv, events_of, opened, soon, write_raw
 from threadbus.bus import (
     Bus,
     InvalidTransitionError,
@@ -23,25 +23,42 @@ from threadbus.schemas import (
     AssignmentFailed,
     AssignmentFinished,
     AssignmentMade,
+    AssignmentMode,
     ConversationState,
     ErrorInfo,
     Event,
     EventId,
+    MessagePosted,
     Recorded,
     TaskId,
     TextPart,
     ThreadId,
     ThreadStateChanged,
+    encode_event,
+    make_event,
     new_event_id,
 )
 
 JOBS = [Job("web", "look", title="Look"), Job("coder", "count")]
 
 
-async def team(lead: Bus, task: TaskId, **limits: int) -> ThreadId:
+async def team(
+    lead: Bus,
+    task: TaskId,
+    *,
+    max_turns: int | None = None,
+    max_members: int | None = None,
+    max_depth: int | None = None,
+) -> ThreadId:
     """Open a thread for the usual three."""
     appended = await lead.threads.open(
-        task, "Team", participants=["web", "coder"], goal="a number", **limits
+        task,
+        "Team",
+        participants=["web", "coder"],
+        goal="a number",
+        max_turns=max_turns,
+        max_members=max_members,
+        max_depth=max_depth,
     )
     return appended.event.thread
 
@@ -57,13 +74,12 @@ async def finish(bus: Bus, task: TaskId, thread: ThreadId, assignment: EventId) 
 
 async def recorded(bus: Bus, event: Event) -> Recorded:
     """Return an event as the inbox would deliver it."""
-    return next(
-        [
-            entry
-            async for entry in bus.read(event.task)
-            if isinstance(entry, Recorded) and entry.event.id == event.id
-        ].__iter__()
-    )
+    (found,) = [
+        entry
+        async for entry in bus.read(event.task)
+        if isinstance(entry, Recorded) and entry.event.id == event.id
+    ]
+    return found
 
 
 async def moves(bus: Bus, task: TaskId) -> list[str]:
@@ -218,10 +234,10 @@ async def test_an_interrupted_assignment_is_completed(env: BusEnv) -> None:
 
     assert again.assignments == first.assignments
     assert sum(isinstance(event.data, AssignmentMade) for event in log) == 2
-    assert await_count(log, ThreadStateChanged) == 1
+    assert count_of(log, ThreadStateChanged) == 1
 
 
-def await_count(log: list[Event], kind: type) -> int:
+def count_of(log: list[Event], kind: type) -> int:
     """Count the events of a kind."""
     return sum(isinstance(event.data, kind) for event in log)
 
@@ -256,12 +272,11 @@ async def test_a_writer_that_died_before_the_conclusion_is_made_up_for(env: BusE
         thread = await team(lead, task, max_turns=2)
         await web.send(task, thread, "One.")
         # As a writer of another language does, which knows nothing of turns.
-        from threadbus.schemas import MessagePosted, make_event
-
         raw = make_event(
             MessagePosted(parts=(TextPart("Two."),)), task=task, thread=thread, sender=web.name
         )
-        await web.forks._log.append(raw)
+        async with env.backend() as backend:
+            await write_raw(backend, raw.subject, encode_event(raw))
         with pytest.raises(InvalidTransitionError, match="all 2 turns"):
             await web.send(task, thread, "Three.")
 
@@ -299,7 +314,9 @@ async def test_a_conclusion_goes_up_as_the_result(env: BusEnv, mode: str) -> Non
             (assignment,) = given.assignments
         else:
             made = await lead.append(
-                AssignmentMade(assignee="web", parts=(TextPart("look"),), mode="async"),  # type: ignore[arg-type]
+                AssignmentMade(
+                    assignee="web", parts=(TextPart("look"),), mode=AssignmentMode.ASYNC
+                ),
                 task=task,
                 thread=thread,
                 mentions=["web"],
@@ -322,6 +339,6 @@ async def test_a_conclusion_goes_up_as_the_result(env: BusEnv, mode: str) -> Non
 
     assert found[assignment].text == "It is 42."
     assert results[0].event.id == results[1].event.id
-    assert await_count(log, AssignmentFinished) == 1
+    assert count_of(log, AssignmentFinished) == 1
     assert results[0].event.thread == thread
     assert results[0].event.mentions == (() if mode == "pause" else ("lead",))

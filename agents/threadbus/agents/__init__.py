@@ -12,6 +12,7 @@ from threadbus.agents.agent import (
 )
 from threadbus.agents.by_hand import decline, reply_to
 from threadbus.agents.context import current_traceparent
+from threadbus.agents.conversing import Floor, open_team
 from threadbus.agents.errors import (
     AgentError,
     AgentLoadError,
@@ -42,6 +43,7 @@ __all__ = [
     "BadReplyError",
     "Content",
     "DeadLetterHandler",
+    "Floor",
     "GiveUpError",
     "HandlerExitError",
     "Heartbeat",
@@ -60,6 +62,7 @@ __all__ = [
     "decline",
     "from_callable",
     "load_agent",
+    "open_team",
     "reply_to",
     "serve",
     "stopping_on_signals",

@@ -90,5 +90,7 @@ class Pauses:
                 await self._bus.conversations.wake(pause)
             except (BusError, TimeoutError) as error:
                 _log.warning("a pause cannot end yet", event_id=pause.event.id, reason=ascii(error))
+            else:
+                return
             await asyncio.sleep(wait)
             wait = min(2 * wait, _LONGEST_WAIT_S)
