@@ -10,6 +10,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from threadbus.agents.discovery import FoundAgent
 from threadbus.bus import TaskSummary
 from threadbus.schemas import AgentCard, Parts, Presence
 
@@ -206,6 +207,14 @@ class Demo(msgspec.Struct, kw_only=True):
     replay: Annotated[str, _about("the command that shows it again")]
 
 
+class Found(msgspec.Struct, kw_only=True):
+    """What `find` prints."""
+
+    query: Annotated[str, _about("what was looked for")]
+    ranker: Annotated[str, _about("bm25, embeddings, local or fused")]
+    agents: Annotated[list[FoundAgent], _about("the best first, each with its score and why")]
+
+
 OF_COMMAND: Final[dict[str, type[msgspec.Struct]]] = {
     "agents": Agents,
     "ask": Asked,
@@ -215,6 +224,7 @@ OF_COMMAND: Final[dict[str, type[msgspec.Struct]]] = {
     "config": Config,
     "demo": Demo,
     "doctor": Diagnosis,
+    "find": Found,
     "init": Project,
     "register": Registered,
     "reply": Said,
