@@ -131,13 +131,13 @@ async def _asking(url: str, token: str) -> AsyncGenerator[Ask]:
 async def _parked(url: str, tokens: Sequence[str]) -> AsyncGenerator[None]:
     """Have a host wait for mentions with each of *tokens*; they vanish at the end."""
     limits = httpx2.Limits(max_connections=len(tokens) + 10)
-    meta = {
+    meta: dict[str, object] = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},
     }
 
     def call(tool: str, arguments: dict[str, object]) -> str:
-        params = {"name": tool, "arguments": arguments, "_meta": meta}
+        params: dict[str, object] = {"name": tool, "arguments": arguments, "_meta": meta}
         return json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
 
     async def wait(http: httpx2.AsyncClient, token: str) -> None:

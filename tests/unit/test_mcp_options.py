@@ -17,7 +17,13 @@ ADA = AgentName("ada")
 
 def made(http: str = "127.0.0.1:0", agent: AgentName | None = None, **more: Any) -> Any:
     """Read options as the command does."""
-    given = {"tokens": None, "hosts": (), "origins": (), "issuer": "", "public_url": ""} | more
+    given: dict[str, Any] = {
+        "tokens": None,
+        "hosts": (),
+        "origins": (),
+        "issuer": "",
+        "public_url": "",
+    } | more
     return http_options(http, agent, given.pop("tokens"), **given)
 
 
