@@ -103,10 +103,13 @@ class EventLog(LogReader):
             return Appended(position.seq, event, position.duplicate)
         body = encode_event(event)
         state = self._threads.get((event.task, event.thread))
-        if state is None:
-            state = await self.thread(event.task, event.thread)
-        else:
+        if state is not None:
             self._threads.move_to_end((event.task, event.thread))
+        elif isinstance(event.data, TaskOpened):
+            # Mostly there is nothing to read; where there is, the guard says so.
+            state = self._remember(ThreadState(task=event.task, thread=event.thread))
+        else:
+            state = await self.thread(event.task, event.thread)
         for attempt in range(_ATTEMPTS):
             stored = state.control_seqs.get(event.id)
             if stored is not None:
