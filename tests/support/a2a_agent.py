@@ -1,6 +1,6 @@
 """An agent that does what an A2A message's id asks for, as the scenarios of the a2a-tck want.
 
-Run it with ``bus run tests/support/a2a_agent.py:agent``.
+Run it with ``PYTHONPATH=. bus run tests.support.a2a_agent:agent``.
 """
 
 from __future__ import annotations
