@@ -10,7 +10,7 @@ PYTEST := $(BIN)/pytest -n 4 --dist loadfile
 SAY := @printf '\n==> %s\n'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fix bench up docs clean
+.PHONY: help setup demo test check lint fix bench up docs clean
 
 help:  ## Show this list
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -24,7 +24,11 @@ demo: setup  ## Run a team of agents on real files (MODEL=… for a real model)
 test: setup  ## Run every test and every example of the documentation
 	@$(PYTEST) $(ARGS)
 
-check: setup  ## Run everything that CI wants: format, lint, types, imports, generated files, tests
+check: lint  ## Run everything that CI wants: format, lint, types, imports, generated files, tests
+	$(SAY) 'tests and executed documentation: pytest'
+	@$(PYTEST)
+
+lint: setup  ## Run the same without the tests
 	$(SAY) 'format and lint: ruff'
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
@@ -36,8 +40,6 @@ check: setup  ## Run everything that CI wants: format, lint, types, imports, gen
 	@$(BIN)/lint-imports
 	$(SAY) 'generated files are up to date'
 	@$(BIN)/python -m docs.generators --check
-	$(SAY) 'tests and executed documentation: pytest'
-	@$(PYTEST)
 
 fix: setup  ## Repair what can be repaired: lint, format, generated files
 	@$(BIN)/ruff check --fix-only .

@@ -44,6 +44,6 @@ cd source
 say "building (some minutes, the first time)"
 mkdir -p "$(dirname "$target")"
 # Under another name first: whoever looks never finds half of it.
-go build -o "$target.new.$$" ./cmd/jaeger
+go build -ldflags='-s -w' -o "$target.new.$$" ./cmd/jaeger
 mv "$target.new.$$" "$target"
 say "built $target"

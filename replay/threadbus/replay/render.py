@@ -64,7 +64,7 @@ class TreeRenderer:
         self._timeline = timeline
         self._now = max(now or 0, timeline.last_at)
         self._start = timeline.opened_at or timeline.first_at
-        self._marks = Marks(painter, timeline)
+        self._marks = Marks(painter, timeline, full=full)
         self._styles = {name: agent_style(i) for i, name in enumerate(timeline.agents)}
 
     def tree(self) -> None:
@@ -246,7 +246,14 @@ class TreeRenderer:
         facts = [Span(clean(fact), "dim") for fact in words.facts]
         is_bad = words.mood == "bad"
         style = "bad" if is_bad else "plain"
-        return Row(head, facts, clean(words.text), words.lead, style, wraps=words.wraps or is_bad)
+        return Row(
+            head,
+            facts,
+            clean(words.text),
+            words.lead,
+            style,
+            wraps=words.wraps or is_bad or self._full,
+        )
 
     def _elsewhere_row(self, steps: list[AnyStep]) -> Row:
         """Point to what the agent did in another thread, where it is shown in full."""

@@ -29,8 +29,9 @@ _GRAVEST_FIRST: Final = (FindingKind.VIOLATION, FindingKind.SYMPTOM, FindingKind
 class Marks:
     """Findings by the step that they are shown at: their own, or else the last one before it."""
 
-    def __init__(self, painter: Painter, timeline: Timeline) -> None:
+    def __init__(self, painter: Painter, timeline: Timeline, *, full: bool = False) -> None:
         self._painter = painter
+        self._full = full
         self._at: dict[int, list[Finding]] = {}
         if not timeline.findings:
             return
@@ -61,7 +62,8 @@ class Marks:
         style = _STYLES[finding.kind]
         name = self._painter.clean(finding.name)
         text = self._painter.clean(first_line(finding.text, 240))
-        return Row([Span(f"! {finding.detector} {name}", style)], (), text, text_style=style)
+        head = [Span(f"! {finding.detector} {name}", style)]
+        return Row(head, (), text, text_style=style, wraps=self._full)
 
 
 def _seqs(timeline: Timeline) -> Iterator[int]:
