@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from tests.support.golden import assert_golden
 from tests.support.runs import EVIL, closed, harmful, revenue_run, troubled_run
 from tests.support.story import MS, START, Story
-from threadbus.replay import Timeline, fold
+from threadbus.replay import Finding, FindingKind, Timeline, fold
 from threadbus.replay.closing import write_closing
 from threadbus.replay.feed import FeedRenderer
 from threadbus.replay.heading import Heading
@@ -20,6 +20,7 @@ from threadbus.replay.paint import Painter, painter_for
 from threadbus.replay.render import MAX_DEPTH, TreeRenderer
 from threadbus.replay.timeline import TimelineFold
 from threadbus.schemas import (
+    AgentName,
     AnswerSubmitted,
     ErrorInfo,
     HandlingFailed,
@@ -44,6 +45,7 @@ def tree(
     has_color: bool = False,
     is_ascii: bool = False,
     now: int | None = None,
+    full: bool = False,
 ) -> str:
     """Return all that the tree format writes."""
     stream = io.StringIO()
@@ -51,7 +53,7 @@ def tree(
     heading = Heading(painter, timeline, now)
     heading.opening()
     heading.overview()
-    TreeRenderer(painter, timeline, now).tree()
+    TreeRenderer(painter, timeline, now, full=full).tree()
     write_closing(painter, timeline, max(now or 0, timeline.last_at))
     painter.flush()
     return stream.getvalue()
@@ -120,6 +122,31 @@ def test_no_line_is_longer_than_the_terminal(width: int) -> None:
         for is_ascii in (False, True):
             lines = tree(fold(story.log), width=width, is_ascii=is_ascii).splitlines()
             assert [line for line in lines if cell_len(line) > width] == []
+
+
+def test_full_cuts_nothing_to_the_width() -> None:
+    """A text of one line that is longer than a line goes on below it, and so does a finding."""
+    story = Story()
+    asked = story.open("planner")
+    said = " ".join(f"word{number}" for number in range(24))
+    step = story.say("planner", said, cause=asked)
+    found = Finding(
+        detector="Z1",
+        name="odd",
+        kind=FindingKind.HINT,
+        agent=AgentName("planner"),
+        seq=story.log[-1].seq,
+        at=story.now,
+        evidence=(step,),
+        text=f"planner says {said}",
+    )
+    timeline = fold(story.log)
+    timeline.findings = [found]
+    cut, whole = (tree(timeline, width=60, full=full) for full in (False, True))
+
+    # The list of findings below the tree is never cut.
+    assert (cut.count("word23"), whole.count("word23")) == (1, 3)
+    assert [line for line in whole.splitlines() if cell_len(line) > 60] == []
 
 
 def test_a_pipe_loses_nothing_to_a_width() -> None:
