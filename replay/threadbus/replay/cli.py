@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
 import typer
-from typer.completion import completion_init
 from typer.core import TyperCommand
+from typer.main import get_command
 
 from threadbus.replay.bounds import Bound, parse_bound
 from threadbus.replay.completion import Offer, complete_agents, complete_tasks, complete_threads
@@ -356,8 +356,8 @@ def _complete() -> None:
         os.environ[name] = f"{command}{gap}{others}"
         if name == "COMP_WORDS":
             os.environ["COMP_CWORD"] = str(int(os.environ.get("COMP_CWORD", "1")) - 1)
-        # Which shells there are; ``app`` would say it by its options that install completion.
-        completion_init()
+        # Only an app that installs completion makes the shells known.
+        get_command(app)
         verb_app: typer.Typer = import_module(VERBS[verb].module).app
         verb_app(prog_name="busreplay", complete_var=_COMPLETE)
         return

@@ -86,6 +86,9 @@ async def up(
             collector = f"http://127.0.0.1:{otlp_port}"
             shell.say(f"  bus trace --otlp {collector}      send it every super-task, live")
             shell.say(f"  busreplay TASK --otlp {collector}")
+            if jaeger_port != UI_PORT:
+                page = f"http://127.0.0.1:{jaeger_port}"
+                shell.say(f"  export BUS_JAEGER_UI={page}    where links lead that are printed")
         shell.say("Commands on other machines or of other users need:")
         shell.say(f"  export BUS_URL={running.url}")
         shell.say("Ctrl-C stops the server; the data stays.", "dim")

@@ -14,6 +14,7 @@ from threadbus.bus import (
     Bus,
     BusSettings,
     PermissionDeniedError,
+    UnknownAgentError,
     connect,
 )
 from threadbus.replay.errors import ForkError
@@ -142,7 +143,11 @@ async def _fork(
     woken: dict[str, int] = {}
     for wake in plan.wakes:
         woken[wake.agent] = woken.get(wake.agent, 0) + 1
-    await bus.registry.check_known(list(woken))
+    try:
+        await bus.registry.check_known(list(woken))
+    except UnknownAgentError as error:
+        way_out = "start the agents of the run first (`bus run`); a fork goes on with those"
+        raise ForkError(plan.origin.task, str(error), way_out) from error
     living = {agent.name for agent in await bus.registry.living()}
     notes = list(plan.notes)
     if is_from_file:
