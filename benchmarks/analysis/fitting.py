@@ -23,9 +23,9 @@ FOLDS: Final = 10
 _ROUNDS: Final = 8
 
 
-def fold_of(name: str, folds: int = FOLDS) -> int:
-    """Return the fold of a run: by its name, so that it never changes."""
-    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8]) % folds
+def fold_of(name: str, folds: int = FOLDS, split: int = 0) -> int:
+    """Return the fold of a run in one of several splits: by its name, so that it never changes."""
+    return int.from_bytes(hashlib.sha256(f"{split} {name}".encode()).digest()[:8]) % folds
 
 
 def fit(

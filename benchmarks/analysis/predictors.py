@@ -103,31 +103,46 @@ def shown(name: str, runs: Sequence[LabelledRun]) -> Score:
 
 
 def cross_validated(
-    runs: Sequence[LabelledRun], folds: int = FOLDS, *, by_agent: bool = False
-) -> Score:
+    runs: Sequence[LabelledRun], folds: int = FOLDS, *, split: int = 0
+) -> tuple[Score, Score]:
     """Score the ranking with weights that were fitted on other runs only.
 
     Args:
         runs: all of them.
         folds: into so many parts; each is left out once.
-        by_agent: blame the agent whose steps have the largest share together, and no step.
+        split: which of several ways to part them.
+
+    Returns:
+        The score of the likeliest steps, and that of blaming the agent whose steps have the
+        largest share together.
     """
     tables = [features_of(run.acts) for run in runs]
     blames: list[list[Blame]] = [[] for _ in runs]
+    agents: list[list[Blame]] = [[] for _ in runs]
     for fold in range(folds):
-        inside = [at for at, run in enumerate(runs) if fold_of(run.run.name, folds) == fold]
+        inside = [at for at, run in enumerate(runs) if fold_of(run.run.name, folds, split) == fold]
         others = [at for at in range(len(runs)) if at not in inside]
         weights = fitted([runs[at] for at in others])
         for at in inside:
-            if by_agent:
-                blames[at] = [(_most(runs[at], shares_of(tables[at], weights)), None)]
-            else:
-                blames[at] = _ranked(runs[at], tables[at], weights)
-    if not by_agent:
-        return scored(f"ranking of steps, {folds}-fold cross-validated", runs, blames)
-    score = scored("the same, by the sum over each agent's steps", runs, blames)
-    score.step = score.near1 = score.near3 = score.top3 = None
-    return score
+            blames[at] = _ranked(runs[at], tables[at], weights)
+            agents[at] = [(_most(runs[at], shares_of(tables[at], weights)), None)]
+    by_step = scored(f"ranking of steps, {folds}-fold cross-validated", runs, blames)
+    by_agent = scored("the same, by the sum over each agent's steps", runs, agents)
+    by_agent.step = by_agent.near1 = by_agent.near3 = by_agent.top3 = None
+    return by_step, by_agent
+
+
+def averaged(scores: Sequence[Score]) -> Score:
+    """Return the mean over several splits."""
+
+    def mean(name: str) -> float | None:
+        values = [getattr(score, name) for score in scores]
+        return None if None in values else sum(values) / len(values)
+
+    first = scores[0]
+    names = ("agent", "step", "near1", "near3", "top3")
+    name = f"{first.name}, mean of {len(scores)} splits"
+    return Score(name, first.runs, *[mean(one) for one in names])
 
 
 def _most(run: LabelledRun, shares: Sequence[float]) -> str:

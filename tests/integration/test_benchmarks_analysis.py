@@ -32,7 +32,7 @@ def test_labels_stay_out_of_the_logs_and_the_ranking_beats_chance() -> None:
     assert data is not None
     runs = list(who_and_when(data, 30))
     chance = constants(runs)[0]
-    ranked = cross_validated(runs, folds=3)
+    ranked, by_agent = cross_validated(runs, folds=3)
     built_in = shown("built in", runs)
 
     assert len(runs) == 30
@@ -41,6 +41,7 @@ def test_labels_stay_out_of_the_logs_and_the_ranking_beats_chance() -> None:
     assert ranked.step is not None
     assert chance.step is not None
     assert built_in.step is not None
+    assert by_agent.step is None
     assert ranked.step > chance.step
     assert built_in.step >= ranked.step
 

@@ -41,14 +41,13 @@ MARKS: Final = {
         r"|fail(ed|s|ure)?|unable|did ?n[o']t|does ?n[o']t|could ?n[o']t|cannot|can't)\b",
         re.IGNORECASE,
     ),
+    "broken": re.compile(
+        r"exitcode: -?[1-9]|execution failed|traceback \(most recent|unknown language",
+        re.IGNORECASE,
+    ),
     "concludes": re.compile(
         r"\b(conclu\w+|final (answer|result|output)|therefore|thus|in summary|to summari[sz]e"
         r"|the answer is|confirm(s|ed)?|verified|correct(ly)?|accurate(ly)?|as expected)\b",
-        re.IGNORECASE,
-    ),
-    "plans": re.compile(
-        r"\b(let'?s|let me|we (need|will|should|can)|i (will|'ll)|next step|steps?|first"
-        r"|proceed|start by|plan)\b",
         re.IGNORECASE,
     ),
     "hands": re.compile(

@@ -20,7 +20,8 @@ _MAX_KEPT: Final = 1_000
 _FAN_OUT = Setting(
     "fan_out_s",
     1.0,
-    "the same work for several agents, given within so many seconds in one turn, is meant so",
+    "the same work for several agents, given within so many seconds in one turn and before any of "
+    "them has begun, is meant so",
 )
 
 
@@ -31,10 +32,17 @@ def earlier(scene: Scene, request: Request, fan_out_ns: int) -> Request | None:
         return None
     is_fan_out = (
         other.to != request.to
+        and not _is_taken_up(other)
         and other.ref.cause == request.ref.cause
         and request.ref.at - other.ref.at <= fan_out_ns
     )
     return None if is_fan_out else other
+
+
+def _is_taken_up(request: Request) -> bool:
+    """Whether it has been seen that the agent works on it; a receipt of a busy one is no work."""
+    sign = request.last_sign
+    return sign is not None and sign.kind != "mention.received"
 
 
 class RepeatedAssignment(Detector):

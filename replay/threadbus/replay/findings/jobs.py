@@ -12,10 +12,12 @@ from threadbus.replay.steps import ns
 from threadbus.schemas import (
     AgentName,
     AnswerSubmitted,
+    AssignmentAccepted,
     AssignmentFailed,
     AssignmentFinished,
     AssignmentMade,
     AssignmentMode,
+    AssignmentProgressed,
     ContextUsed,
     CritiqueGiven,
     Event,
@@ -35,6 +37,9 @@ MAX_JOBS: Final = 20_000
 """Jobs under way at one time that are told apart."""
 
 _SIGNS: Final = (
+    # An agent that records nothing of its own shows by these that it has begun.
+    AssignmentAccepted,
+    AssignmentProgressed,
     ContextUsed,
     HandlingEnded,
     HandlingFailed,

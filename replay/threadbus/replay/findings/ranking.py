@@ -26,38 +26,39 @@ MAX_SHARE: Final = 0.9
 """A log alone is never sure."""
 
 WEIGHTS: Final[Features] = {
-    "tool": -1.76,
-    "opens": -0.38,
-    "opens_ok": 2.53,
-    "opens_fails": 0.09,
-    "opens_errors": -0.42,
-    "late": -1.1,
-    "last": -2.02,
-    "last_said": 0.99,
-    "fails": -0.86,
-    "works": -0.42,
-    "brings_nothing": 0.54,
-    "nothing_to_run": -0.96,
-    "code_not_run": 0.85,
-    "words_only": -0.05,
-    "first_failure": 1.41,
-    "first_run": 0.21,
-    "second_no_run": 0.87,
-    "fails_again": -4.06,
-    "ends": 0.5,
-    "short": -1.14,
-    "invents": 2.17,
-    "doubts": 0.35,
-    "concludes": -0.01,
-    "hands_on": 1.38,
-    "asserts": 0.96,
-    "figures": 1.19,
-    "after_failure": -1.24,
-    "after_result": -0.88,
-    "after_no_run": -0.79,
-    "then_doubts": 0.56,
-    "then_concludes": 1.48,
-    "then_same": 0.43,
+    "tool": -1.48,
+    "opens": -0.49,
+    "opens_ok": 2.23,
+    "opens_fails": -1.89,
+    "opens_broken": 4.09,
+    "opens_errors": -0.74,
+    "late": -0.88,
+    "last": -1.87,
+    "last_said": 0.79,
+    "fails": -0.79,
+    "works": -0.02,
+    "brings_nothing": 0.97,
+    "nothing_to_run": -1.17,
+    "code_not_run": 1.25,
+    "words_only": 0.34,
+    "first_failure": 1.64,
+    "first_run": 0.36,
+    "second_no_run": 1.01,
+    "fails_again": -3.4,
+    "ends": 0.46,
+    "short": -1.12,
+    "invents": 2.66,
+    "doubts": 0.28,
+    "concludes": 0.06,
+    "hands_on": 1.44,
+    "asserts": 1.0,
+    "figures": 0.99,
+    "after_failure": -1.3,
+    "after_result": -0.82,
+    "after_no_run": -0.66,
+    "then_doubts": 0.36,
+    "then_concludes": 1.47,
+    "then_same": 0.46,
 }
 """What each feature counts."""
 
@@ -66,6 +67,7 @@ WORDS: Final = {
     "opens": "it opens the run",
     "opens_ok": "it opens the run, and its code runs without an error",
     "opens_fails": "it opens the run, and its code fails",
+    "opens_broken": "it opens the run with something that had failed before",
     "opens_errors": "it opens a run in which code fails",
     "late": "it stands late in the run",
     "last": "it is the last step",
@@ -122,7 +124,7 @@ def features_of(acts: Sequence[Act]) -> list[Features]:
             {
                 **_own(act, at, then),
                 **_around(act, acts[at - 1] if at else None, said_next[at]),
-                **_place(at, count, then, has_failures=bool(failures), has_runs=bool(runs)),
+                **_place(act, at, count, then, has_failures=bool(failures), has_runs=bool(runs)),
                 "last_said": float(at == last_said),
                 "first_failure": float(bool(failures) and at == failures[0] - 1),
                 "first_run": float(bool(runs) and at == runs[0] - 1),
@@ -169,13 +171,14 @@ def _around(act: Act, before: Act | None, said_next: Act | None) -> Features:
 
 
 def _place(
-    at: int, count: int, then: Act | None, *, has_failures: bool, has_runs: bool
+    act: Act, at: int, count: int, then: Act | None, *, has_failures: bool, has_runs: bool
 ) -> Features:
     """Where it stands, and what came of its code."""
     found: Features = {"opens": float(at == 0), "late": log(1 + at) / 5}
     found["last"] = float(at == count - 1)
     found["second_no_run"] = float(at == 1 and not has_runs)
     found["opens_errors"] = float(at == 0 and has_failures)
+    found["opens_broken"] = float(at == 0 and act.marks.get("broken", 0) > 0)
     if then is not None:
         is_ok = not then.is_error and not then.no_code
         found["fails"] = float(then.is_error)

@@ -28,6 +28,10 @@ _ADMITS: Final = re.compile(
     r"|problem|gave up|without)\b",
     re.IGNORECASE,
 )
+_NOTHING_WRONG: Final = re.compile(
+    r"\b(no|without( any)?|zero) (errors?|problems?|failures?|exceptions?|issues?|trouble)\b",
+    re.IGNORECASE,
+)
 _CLAIMS: Final = re.compile(
     r"\b(tests? (all )?pass(ed|es)?|all tests|(have|has|been|was|were|is|are|i|we) (now )?"
     r"(double-?checked|verified|tested|validated)|verified by|successfully (ran|tested|verified)"
@@ -123,7 +127,8 @@ def likeness(one: frozenset[int], other: frozenset[int]) -> float:
 
 def admits_failure(text: str) -> bool:
     """Whether *text* says that something did not work."""
-    return _ADMITS.search(text, 0, MAX_COMPARED_CHARS) is not None
+    told = _NOTHING_WRONG.sub("", text[:MAX_COMPARED_CHARS])
+    return _ADMITS.search(told) is not None
 
 
 def claims_check(text: str) -> str:

@@ -19,6 +19,7 @@ from threadbus.schemas import (
     AssignmentFailed,
     AssignmentFinished,
     EventId,
+    MessagePosted,
     ModelCalled,
     TaskStatus,
     ToolReturned,
@@ -124,16 +125,24 @@ class LateReply(Detector):
     name = "late reply"
     kind = FindingKind.SYMPTOM
     rule = (
-        "A result comes after its deadline, or after the work was taken back or had failed; an "
-        "answer comes after the deadline of the task."
+        "A result comes after its deadline, or after the work was taken back or had failed; a "
+        "reply that was waited for comes after the answer to the task, or the answer comes after "
+        "the deadline of the task."
     )
-    needs = (AssignmentFinished, AssignmentFailed, AnswerSubmitted)
+    needs = (AssignmentFinished, AssignmentFailed, AnswerSubmitted, MessagePosted)
     settings = (Setting("grace_s", 1.0, "seconds past a deadline that do not count"),)
+
+    def begin(self) -> None:
+        self._answer: Ref | None = None
 
     def see(self, seen: Seen) -> None:
         event, data = seen.event, seen.event.data
         grace = self.ns("grace_s")
+        if isinstance(data, MessagePosted):
+            self._reply(seen)
+            return
         if isinstance(data, AnswerSubmitted):
+            self._answer = self._answer or seen.ref
             deadline = self.scene.deadline_at
             if deadline is not None and seen.at > deadline + grace:
                 late = duration(seen.at - deadline)
@@ -155,6 +164,26 @@ class LateReply(Detector):
             late = duration(seen.at - request.deadline_at)
             self.report(
                 seen, f"{event.sender} is {late} late with its result", evidence=(request.id,)
+            )
+
+    def _reply(self, seen: Seen) -> None:
+        """A reply that whoever asked went on without."""
+        answer, cause = self._answer, seen.event.cause
+        if answer is None or cause is None:
+            return
+        request = self.scene.requests.all.get(cause)
+        if (
+            request is not None
+            and request.awaited
+            and request.ref.seq < answer.seq
+            and request.settled is not None
+            and request.settled.id == seen.ref.id
+        ):
+            self.report(
+                seen,
+                f"{seen.event.sender} replies {duration(seen.at - answer.at)} after "
+                f"{answer.sender} had answered the task without it",
+                evidence=(request.id, answer.id),
             )
 
 
