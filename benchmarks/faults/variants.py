@@ -10,6 +10,7 @@ from threadbus.schemas import (
     AssignmentAccepted,
     ConsensusFailed,
     ErrorInfo,
+    MentionStored,
     TaskOpened,
     TextPart,
 )
@@ -164,6 +165,36 @@ async def same_failing_call(cast: Cast) -> Truth:
     await cast.finish(made, "I could not read the file.")
     await cast.done("planner", "It could not be counted.")
     return at("coder", *[entry for call in calls[1:] for entry in call])
+
+
+@fault("O2 U1")
+async def agent_that_is_not_running(cast: Cast) -> Truth:
+    """A mention is stored for an agent that never comes."""
+    await cast.open(*TEAM)
+    made = await cast.assign("planner", "coder", "Count the rows of the file", later=True)
+    await cast.add("planner", MentionStored(agents=("coder",)), cause=made)
+    answer = await cast.answer("planner")
+    await cast.close("planner", answer)
+    return at("coder", made)
+
+
+@fault("V1")
+async def answer_not_checked(cast: Cast) -> Truth:
+    """The team has a checker, and the answer is accepted without it."""
+    await cast.open(*TEAM)
+    await cast.work("planner", "coder", "Count the rows", "There are twelve rows.")
+    return at("planner", await cast.done("planner"))
+
+
+@fault("V3")
+async def check_claimed(cast: Cast) -> Truth:
+    """A result claims that tests have passed, and no tool was called."""
+    await cast.open(*TEAM)
+    made = await cast.assign("planner", "coder", "Write and test the program")
+    await cast.model("coder", made)
+    told = await cast.finish(made, "The program is written and all tests passed.")
+    await cast.done("planner")
+    return at("coder", told)
 
 
 @clean()
