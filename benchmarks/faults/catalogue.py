@@ -9,13 +9,14 @@ from benchmarks.faults import (
     clean_runs,
     clean_teams,
     deciding,
+    edges,
     processes,
     talking,
     variants,
 )
 from benchmarks.faults.scenario import CLEAN, FAULTS, Scenario
 
-SCRIPTS = (talking, deciding, breaking, variants, processes, clean_runs, clean_teams)
+SCRIPTS = (talking, deciding, breaking, variants, edges, processes, clean_runs, clean_teams)
 """The modules with the scripts."""
 
 

@@ -142,3 +142,30 @@ def test_a_circle_points_to_its_second_round() -> None:
 
     assert finding.evidence == (said[5], said[2], said[3])
     assert finding.kind is FindingKind.SYMPTOM
+
+
+def test_work_that_two_give_away_is_repeated() -> None:
+    """Somebody gives away what is under way; whoever has it may pass it down."""
+    for asker, count in (("document", 1), ("coder", 0)):
+        story, asked = opened()
+        story.assign("planner", "coder", WORK, asked, mode=AssignmentMode.ASYNC)
+        to = "coder" if asker == "document" else "document"
+        story.assign(asker, to, WORK, asked, mode=AssignmentMode.ASYNC, after_ms=50)
+
+        assert len(found("RA", story)) == count, asker
+
+
+def test_the_same_work_with_the_same_result_stands_still() -> None:
+    """The third time is too often, unless the result has changed in between."""
+    for results, count in (
+        (("no price found", "no price found", "no price found"), 1),
+        (("no price found", "one price found", "no price found"), 0),
+        (("no price found", "no price found"), 0),
+    ):
+        story, asked = opened()
+        for told in results:
+            story.finish("coder", story.assign("planner", "coder", WORK, asked), told)
+        findings = found("R4", story)
+
+        assert len(findings) == count, results
+        assert all(one.agent == "planner" for one in findings)

@@ -17,6 +17,7 @@ from threadbus.replay.text import duration, first_line
 from threadbus.schemas import AgentName, AssignmentMade, MessagePosted, ModelCalled, ThreadId
 
 _MAX_KEPT: Final = 1_000
+_LEAST_CHARS: Final = 20
 _FAN_OUT = Setting(
     "fan_out_s",
     1.0,
@@ -51,17 +52,21 @@ class RepeatedAssignment(Detector):
     kind = FindingKind.SYMPTOM
     rule = (
         "Work that was assigned without waiting, and is still open, is asked for again, of the "
-        "same agent or of another one."
+        "same agent or of another one; or somebody else, who does not have it, gives it away, too."
     )
     needs = (AssignmentMade, MessagePosted)
     settings = (_FAN_OUT,)
 
     def begin(self) -> None:
         self._fan_out_ns = self.ns("fan_out_s")
+        self._given: dict[tuple[ThreadId, str], Request] = {}
 
     def see(self, seen: Seen) -> None:
         for request in seen.asks:
-            other = earlier(self.scene, request, self._fan_out_ns)
+            other = earlier(self.scene, request, self._fan_out_ns) or self._given_by(request)
+            if request.is_async and len(request.flat) >= _LEAST_CHARS:
+                self._given[request.thread, request.flat] = request
+                trim(self._given, _MAX_KEPT)
             if other is None or not (other.is_async and other.is_open):
                 continue
             whom = "the same agent" if other.to == request.to else request.to
@@ -71,6 +76,14 @@ class RepeatedAssignment(Detector):
                 f"{duration(request.ref.at - other.ref.at)}: {first_line(request.content, 80)}",
                 evidence=(other.id,),
             )
+
+    def _given_by(self, request: Request) -> Request | None:
+        """Return the same work as somebody else gave it away, who is not asked for it here."""
+        other = self._given.get((request.thread, request.flat))
+        if other is None or not request.is_assignment or other.asker == request.asker:
+            return None
+        # Whoever has the work may pass it down, and whoever gave it away may get it back.
+        return None if request.asker == other.to or request.to == other.asker else other
 
 
 class _Waiting(msgspec.Struct):

@@ -16,6 +16,7 @@ from threadbus.replay.findings.texts import likeness, norm, shingles
 from threadbus.replay.text import first_line
 from threadbus.schemas import (
     AgentName,
+    AssignmentFinished,
     AssignmentMade,
     EventId,
     MessagePosted,
@@ -226,8 +227,11 @@ class Stagnation(Detector):
     id = "R4"
     name = "result stagnation"
     kind = FindingKind.SYMPTOM
-    rule = "A tool brings an agent the same result several times although the arguments differ."
-    needs = (ToolCalled, ToolReturned)
+    rule = (
+        "A tool brings an agent the same result several times although the arguments differ, or "
+        "the same work is given away several times and brings the same each time."
+    )
+    needs = (ToolCalled, ToolReturned, AssignmentFinished)
     settings = (
         Setting("times", 3, "different calls with one result", 2),
         Setting("min_chars", 10, "shorter results, such as ok, are not compared"),
@@ -236,6 +240,7 @@ class Stagnation(Detector):
     def begin(self) -> None:
         self._calls: dict[tuple[AgentName, EventId | None, str], int] = {}
         self._results: dict[tuple[AgentName, ThreadId, str], _Result] = {}
+        self._work: dict[tuple[AgentName, AgentName, str], _Result] = {}
         self._times = self.count("times")
         self._min_chars = self.count("min_chars")
 
@@ -244,6 +249,9 @@ class Stagnation(Detector):
         if isinstance(data, ToolCalled):
             self._calls[event.sender, event.cause, data.call_id] = seen.signature
             trim(self._calls, _MAX_STREAKS)
+            return
+        if isinstance(data, AssignmentFinished):
+            self._finished(seen)
             return
         if not isinstance(data, ToolReturned):
             return
@@ -268,5 +276,29 @@ class Stagnation(Detector):
                 f"{event.sender} gets the same from {first_line(data.tool, 60)} "
                 f"{len(found.calls)} times with different arguments: "
                 f"{first_line(seen.content, 60)}",
+                evidence=tuple(found.calls.values()),
+            )
+
+    def _finished(self, seen: Seen) -> None:
+        """The same work again, with the same result."""
+        about = seen.ref.about
+        request = None if about is None else self.scene.requests.all.get(about)
+        if request is None or len(seen.content) < self._min_chars:
+            return
+        key = (request.asker, request.to, request.flat)
+        result = hash(seen.flat)
+        found = self._work.get(key)
+        if found is None or found.result != result:
+            self._work[key] = _Result(0, result, {seen.seq: seen.event.id})
+            trim(self._work, _MAX_STREAKS)
+            return
+        found.calls.setdefault(seen.seq, seen.event.id)
+        if len(found.calls) >= self._times and not found.is_told:
+            found.is_told = True
+            self.report(
+                seen,
+                f"{request.asker} has given {request.to} the same work {len(found.calls)} times, "
+                f"with the same result: {first_line(seen.content, 60)}",
+                agent=request.asker,
                 evidence=tuple(found.calls.values()),
             )
