@@ -7,6 +7,7 @@ from typing import Final
 
 from threadbus.agents.cli.failures import TaskLookupError, UsageError
 from threadbus.agents.errors import AgentError, AgentLoadError, InvalidSettingError
+from threadbus.agents.evaluation import QuestionsError, RecordsError
 from threadbus.agents.teams.script import UnknownTeamError
 from threadbus.bus import (
     AppendError,
@@ -61,6 +62,8 @@ _CODES: Final[list[tuple[type[ThreadbusError], ExitCode]]] = [
     (UsageError, ExitCode.USAGE),
     (AgentLoadError, ExitCode.USAGE),
     (UnknownTeamError, ExitCode.USAGE),
+    (QuestionsError, ExitCode.USAGE),
+    (RecordsError, ExitCode.USAGE),
     (InvalidSettingError, ExitCode.USAGE),
     (InvalidBusSettingError, ExitCode.USAGE),
     (server_errors.InvalidServerSettingError, ExitCode.USAGE),

@@ -207,6 +207,22 @@ class Demo(msgspec.Struct, kw_only=True):
     replay: Annotated[str, _about("the command that shows it again")]
 
 
+class Evaluated(msgspec.Struct, kw_only=True):
+    """What `eval` prints at the end."""
+
+    report: Annotated[str, _about("the report as Markdown, a file")]
+    data: Annotated[str, _about("the report as JSON, a file")]
+    results: Annotated[str, _about("the file of results, which a run goes on from")]
+    questions: Annotated[int, _about("questions")]
+    scored: Annotated[int, _about("questions with a known answer, all attempts ended")]
+    ended: Annotated[int, _about("attempts that have ended")]
+    without_answer: Annotated[int, _about("attempts that ended without an answer")]
+    pass_at: Annotated[list[float], _about("pass@1 to pass@k, each from 0 to 1")]
+    input_tokens: Annotated[int, _about("tokens that models were given")]
+    output_tokens: Annotated[int, _about("tokens that models gave")]
+    cost: Annotated[float | None, _about("dollars; null without prices")]
+
+
 class Found(msgspec.Struct, kw_only=True):
     """What `find` prints."""
 
@@ -224,6 +240,7 @@ OF_COMMAND: Final[dict[str, type[msgspec.Struct]]] = {
     "config": Config,
     "demo": Demo,
     "doctor": Diagnosis,
+    "eval": Evaluated,
     "find": Found,
     "init": Project,
     "register": Registered,
