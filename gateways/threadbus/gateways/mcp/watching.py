@@ -108,6 +108,8 @@ async def next_request(
         watcher: told of every event.
     """
     state = TaskState(task=task)
+    # A question that was answered before this call is read once more, and so is its answer.
+    known = (await bus.tasks.state(task)).last_seq
     async with aclosing(bus.follow(task)) as entries:
         async for entry in entries:
             if not isinstance(entry, Recorded):
@@ -115,6 +117,8 @@ async def next_request(
             state.apply(entry)
             if watcher is not None and entry.event.sender != bus.name:
                 watcher.note(entry.event)
+            if entry.seq < known:
+                continue
             for request_id, request in state.requests.items():
                 if request_id not in answered and request.event.sender != bus.name:
                     return request

@@ -50,6 +50,7 @@ agent = Agent(
 async def collaborate(mention: Mention) -> list[Part]:
     """Make one model, or fail with what was wrong with every attempt."""
     most = attempts_allowed()
+    await _gather(mention)
     request = await whole_text(mention)
     attempts: list[Attempt] = []
     while len(attempts) < most:
@@ -77,6 +78,14 @@ def attempts_allowed() -> int:
     if not 1 <= count <= MOST_ATTEMPTS:
         raise InvalidSettingError(VARIABLE, text, f"it is a number from 1 to {MOST_ATTEMPTS}")
     return count
+
+
+async def _gather(mention: Mention) -> None:
+    """Let the others take part, where whoever asked named only this agent."""
+    present = (await mention.participants()).participants
+    for name in ("solution", "syntax", "semantics"):
+        if name not in present:
+            await mention.bus.threads.add(mention.task, mention.thread, name)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Programs that ask York's collaboration for a model, one for each wire; see benchmarks.wires."""
