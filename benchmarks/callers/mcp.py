@@ -12,7 +12,7 @@ from mcp.client.streamable_http import streamable_http_client
 async def model(url: str, request: str, reply: Callable[[str], str]) -> str:
     """Return the answer."""
 
-    async def elicit(_: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
+    async def elicit(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
         return types.ElicitResult(action="accept", content={"answer": reply(params.message)})
 
     async with (

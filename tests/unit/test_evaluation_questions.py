@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from threadbus.agents.evaluation import Question, QuestionsError, read_questions
 from threadbus.agents.evaluation import questions as module
 
 
-def written(folder: Path, *lines: str | dict[str, object]) -> Path:
+def written(folder: Path, *lines: str | Mapping[str, object]) -> Path:
     """Write a file of questions."""
     path = folder / "q.jsonl"
     rows = [line if isinstance(line, str) else json.dumps(line) for line in lines]
