@@ -10,7 +10,7 @@ from typing import Final
 from threadbus.agents.errors import GiveUpError
 from threadbus.agents.mention import Mention
 from threadbus.agents.teams.anemoi.board import Ballot, Board, Work
-from threadbus.agents.teams.anemoi.context import accepted_findings, steps_text, thread_context
+from threadbus.agents.teams.anemoi.context import findings, steps_text, thread_context
 from threadbus.agents.teams.anemoi.moves import (
     Assign,
     Compile,
@@ -199,7 +199,7 @@ class Acting:
     async def _assign(self, number: int) -> None:
         board, step = self._board, self._board.steps[number - 1]
         parts: list[Part] = [
-            TextPart(_task_text(step, accepted_findings(board))),
+            TextPart(_task_text(step, findings(board.needed_by(step)))),
             DataPart({"plan": board.plan, "number": number}, STEP),
         ]
         await self._append(
@@ -339,6 +339,8 @@ def _joined(work: Work) -> str:
     return "; ".join(work.reasons)
 
 
-def _task_text(step: PlanStep, findings: str) -> str:
+def _task_text(step: PlanStep, needed: str) -> str:
+    """Return what a worker is asked; only what the step needs is said again in full."""
     detail = f"\n{step.detail}" if step.detail else ""
-    return f"{step.title}{detail}\n\nAccepted so far:\n{findings}"
+    results = f"\n\nResults that you need:\n{needed}" if needed else ""
+    return f"{step.title}{detail}{results}"

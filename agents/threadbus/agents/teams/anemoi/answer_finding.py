@@ -7,8 +7,8 @@ from threadbus.agents.errors import GiveUpError
 from threadbus.agents.mention import Mention, Reply
 from threadbus.agents.model import ChatMessage
 from threadbus.agents.teams.anemoi.board import Ballot, Board
-from threadbus.agents.teams.anemoi.context import accepted_findings
-from threadbus.agents.teams.anemoi.members import member
+from threadbus.agents.teams.anemoi.context import findings
+from threadbus.agents.teams.anemoi.members import asked_in, member
 from threadbus.agents.teams.anemoi.names import ANSWER, CANDIDATE, SUBMIT, data_of
 from threadbus.agents.teams.anemoi.prompts import ANSWER_PROMPT
 from threadbus.agents.teams.anemoi.rules import WithoutConsensus
@@ -30,7 +30,7 @@ agent = Agent(
 )
 
 
-async def _work(mention: Mention, asked: str) -> Reply:
+async def _work(mention: Mention) -> Reply:
     submit = data_of(mention.event, SUBMIT)
     if submit is not None:
         await _submit(mention, str(submit.get("proposal", "")))
@@ -38,10 +38,12 @@ async def _work(mention: Mention, asked: str) -> Reply:
     if data_of(mention.event, CANDIDATE) is not None:
         # Not *asked*: what was not accepted must not come into the answer.
         board = Board().take(await mention.history())
+        accepted = findings(board.accepted_works())
         asked = (
-            f"The question:\n{board.question}\n\nAccepted results:\n{accepted_findings(board)}"
-            f"\n\n{mention.text}"
+            f"The question:\n{board.question}\n\nAccepted results:\n{accepted}\n\n{mention.text}"
         )
+    else:
+        asked = await asked_in(mention)
     completion = await mention.thinking.complete(
         [ChatMessage.system(ANSWER_PROMPT), ChatMessage.user(asked)]
     )

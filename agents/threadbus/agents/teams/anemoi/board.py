@@ -160,10 +160,7 @@ class Board:
             return Standing.ACCEPTED
         work = self.current(step)
         if work is None:
-            # Only earlier ones count: a plan of another agent's may go round in circles.
-            earlier = self.steps[: self.steps.index(step)]
-            needs = [earlier[number - 1] for number in step.after if number <= len(earlier)]
-            is_ready = all(self.standing(need) in _SETTLED for need in needs)
+            is_ready = all(self.standing(need) in _SETTLED for need in self._needs(step))
             return Standing.READY if is_ready else Standing.WAITING
         if work.is_open:
             return Standing.AT_WORK
@@ -184,6 +181,16 @@ class Board:
             if _same(work.step, step) and (work.plan == self.plan or work.is_pending):
                 found = work
         return found
+
+    def needed_by(self, step: PlanStep) -> list[Work]:
+        """Return the accepted work that a step needs."""
+        works = [self.accepted(need) for need in self._needs(step)]
+        return [work for work in works if work is not None]
+
+    def _needs(self, step: PlanStep) -> list[PlanStep]:
+        # Only earlier ones count: a plan of another agent's may go round in circles.
+        earlier = self.steps[: self.steps.index(step)]
+        return [earlier[number - 1] for number in step.after if number <= len(earlier)]
 
     def stray(self) -> list[Work]:
         """Return open work on steps that the plan in force has no more."""

@@ -10,7 +10,7 @@ import msgspec
 from threadbus.agents.agent import Agent
 from threadbus.agents.mention import Mention, Reply
 from threadbus.agents.model import ChatMessage, Tool, make_tool
-from threadbus.agents.teams.anemoi.members import member
+from threadbus.agents.teams.anemoi.members import asked_in, member
 from threadbus.agents.teams.anemoi.prompts import CODING_PROMPT
 from threadbus.agents.teams.report.files import list_files_tool, task_files
 from threadbus.agents.tools import InputFile, run_python
@@ -62,7 +62,8 @@ def _tools(
     }
 
 
-async def _work(mention: Mention, asked: str) -> Reply:
+async def _work(mention: Mention) -> Reply:
+    asked = await asked_in(mention)
     files = await task_files(mention)
     written: dict[str, bytes] = {}
     run = await mention.thinking.run(

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from threadbus.agents.mention import Mention
-from threadbus.agents.teams.anemoi.board import Board, Standing
+from threadbus.agents.teams.anemoi.board import Board, Standing, Work
 from threadbus.schemas import (
     AgentName,
     AssignmentCancelled,
@@ -39,6 +39,7 @@ from threadbus.schemas import (
 
 _CHARACTERS_PER_TOKEN: Final = 4
 _ENTRY_CHARS: Final = 6_000
+_FINDING_CHARS: Final = 20_000
 _OWN: Final = "anemoi."
 
 
@@ -152,12 +153,11 @@ def summary(board: Board) -> str:
     return clean_text("\n".join(lines), board.rules.summary_chars)
 
 
-def accepted_findings(board: Board) -> str:
-    """Return the accepted results in full, for who builds on them."""
-    lines = [
-        f"{w.assignee}, {w.title}:\n{clean_text(w.text, 20_000)}" for w in board.accepted_works()
-    ]
-    return "\n\n".join(lines) or "none"
+def findings(works: Sequence[Work]) -> str:
+    """Return results in full, for who builds on them."""
+    return "\n\n".join(
+        f"{work.assignee}, {work.title}:\n{clean_text(work.text, _FINDING_CHARS)}" for work in works
+    )
 
 
 def line_of(event: Event) -> str:

@@ -8,8 +8,7 @@ from threadbus.agents.agent import Agent
 from threadbus.agents.errors import GiveUpError
 from threadbus.agents.mention import Mention, Reply
 from threadbus.agents.model import ChatMessage, make_tool
-from threadbus.agents.teams.anemoi.context import turn_context
-from threadbus.agents.teams.anemoi.members import member
+from threadbus.agents.teams.anemoi.members import asked_in, member
 from threadbus.agents.teams.anemoi.names import CRITIQUE, JUDGE, data_of
 from threadbus.agents.teams.anemoi.plans import reasons_of
 from threadbus.agents.teams.anemoi.prompts import CRITIQUE_PROMPT
@@ -38,9 +37,9 @@ class Verdict(msgspec.Struct):
     reasons: list[str] = []
 
 
-async def _work(mention: Mention, asked: str) -> Reply:
+async def _work(mention: Mention) -> Reply:
     completion = await mention.thinking.complete(
-        [ChatMessage.system(CRITIQUE_PROMPT), ChatMessage.user(asked)]
+        [ChatMessage.system(CRITIQUE_PROMPT), ChatMessage.user(await asked_in(mention))]
     )
     return completion.text
 
@@ -68,11 +67,10 @@ async def _judge(mention: Mention, result: str) -> Reply:
         said.append(verdict)
         return "The verdict is on record."
 
-    context = await turn_context(mention)
     run = await mention.thinking.run(
         [
             ChatMessage.system(CRITIQUE_PROMPT),
-            ChatMessage.user(f"{context.text}\n\nYou are asked:\n{mention.text}"),
+            ChatMessage.user(await asked_in(mention)),
         ],
         {"judge": make_tool("judge", "Say the verdict, with reasons.", Verdict, take)},
         max_rounds=3,

@@ -9,7 +9,7 @@ import msgspec
 from threadbus.agents.agent import Agent
 from threadbus.agents.mention import Mention, Reply
 from threadbus.agents.model import ChatMessage, Tool, make_tool
-from threadbus.agents.teams.anemoi.members import member
+from threadbus.agents.teams.anemoi.members import asked_in, member
 from threadbus.agents.teams.anemoi.prompts import DOCUMENT_PROMPT
 from threadbus.agents.teams.report.files import list_files_tool, task_files
 from threadbus.agents.tools import NamedBytes, read_document
@@ -55,7 +55,8 @@ def _tools(mention: Mention, files: dict[str, FilePart]) -> dict[str, Tool]:
     }
 
 
-async def _work(mention: Mention, asked: str) -> Reply:
+async def _work(mention: Mention) -> Reply:
+    asked = await asked_in(mention)
     files = await task_files(mention)
     run = await mention.thinking.run(
         [ChatMessage.system(DOCUMENT_PROMPT), ChatMessage.user(asked)],

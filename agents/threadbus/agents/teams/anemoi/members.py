@@ -26,8 +26,8 @@ from threadbus.schemas import (
     text_of,
 )
 
-Work: TypeAlias = Callable[[Mention, str], Awaitable[Reply]]
-"""Does one assignment; takes the mention and what the model is to see, and returns the result."""
+Work: TypeAlias = Callable[[Mention], Awaitable[Reply]]
+"""Does one assignment and returns its result; :func:`asked_in` is what the model is shown."""
 
 
 class Vote(msgspec.Struct):
@@ -52,8 +52,7 @@ def member(agent: Agent, prompt: str, work: Work) -> None:
         match mention.event.data:
             case AssignmentMade() as data:
                 with at_work(mention, data.title or "an assignment"):
-                    context = await turn_context(mention)
-                    return await work(mention, f"{context.text}\n\nYou are asked:\n{mention.text}")
+                    return await work(mention)
             case PlanProposed() | PlanRevised():
                 return await review(mention, prompt)
             case ProposalMade():
@@ -63,6 +62,15 @@ def member(agent: Agent, prompt: str, work: Work) -> None:
                 return None
             case _:
                 return await talk(mention, prompt)
+
+
+async def asked_in(mention: Mention) -> str:
+    """Return what is asked, after what is new in the thread; that it was shown is on record.
+
+    Cancellation: safe.
+    """
+    context = await turn_context(mention)
+    return f"{context.text}\n\nYou are asked:\n{mention.text}"
 
 
 async def talk(mention: Mention, prompt: str) -> str:

@@ -9,7 +9,7 @@ import msgspec
 from threadbus.agents.agent import Agent
 from threadbus.agents.mention import Mention, Reply
 from threadbus.agents.model import ChatMessage, Tool, make_tool
-from threadbus.agents.teams.anemoi.members import member
+from threadbus.agents.teams.anemoi.members import asked_in, member
 from threadbus.agents.teams.anemoi.prompts import WEB_PROMPT
 from threadbus.agents.tools.web import Web, WebSettings, search
 from threadbus.schemas import Skill
@@ -66,7 +66,8 @@ def _tools(mention: Mention, web: Web) -> dict[str, Tool]:
     }
 
 
-async def _work(mention: Mention, asked: str) -> Reply:
+async def _work(mention: Mention) -> Reply:
+    asked = await asked_in(mention)
     async with Web(WebSettings.from_env()) as web:
         run = await mention.thinking.run(
             [ChatMessage.system(WEB_PROMPT), ChatMessage.user(asked)],
