@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -78,9 +78,10 @@ def count(events: Sequence[Event]) -> Tokens:
                 calls += 1
                 sent += data.input_tokens
                 resent += data.input_tokens - contexts.get(key, 0) + tokens_of("x" * said)
-            case _ if event.thread != MAIN_THREAD and (line := line_of(event)):
+            case _:
+                line = line_of(event) if event.thread != MAIN_THREAD else ""
                 said += len(line)
-                shown += 1
+                shown += bool(line)
     return Tokens(calls, shown, sent, resent)
 
 
@@ -123,7 +124,7 @@ async def run_task(steps: int) -> list[Event]:
 
 
 @asynccontextmanager
-async def _running(agent: Agent, bus: Bus, model: Model) -> AsyncIterator[None]:
+async def _running(agent: Agent, bus: Bus, model: Model) -> AsyncGenerator[None]:
     runner = AgentRunner(agent, bus.acting_as(agent.name), model=model)
     work = asyncio.create_task(runner.run(), name=f"benchmark[{agent.name}]")
     try:

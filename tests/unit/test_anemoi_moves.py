@@ -13,6 +13,7 @@ from threadbus.agents.teams.anemoi.moves import (
     GiveUp,
     Judge,
     LookAfter,
+    Move,
     Propose,
     ProposePlan,
     Revise,
@@ -47,7 +48,7 @@ ACCEPT, UNCERTAIN = CritiqueVerdict.ACCEPT, CritiqueVerdict.UNCERTAIN
 APPROVE, REJECT = VoteVerdict.APPROVE, VoteVerdict.REJECT
 
 
-def moves(log: TeamLog) -> object:
+def moves(log: TeamLog) -> list[Move] | Wait | Finished:
     """Return what is due now."""
     return next_moves(log.board, log.time)
 

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from threadbus.agents.agent import Agent, AgentLimits
-from threadbus.agents.errors import GiveUpError
+from threadbus.agents.errors import GiveUpError, InvalidSettingError
 from threadbus.agents.mention import Mention, Reply
 from threadbus.agents.teams.anemoi.acting import Acting
 from threadbus.agents.teams.anemoi.board import Board
@@ -71,7 +71,10 @@ async def plan(mention: Mention) -> Reply:
 
 
 async def _coordinate(mention: Mention, data: TaskOpened) -> None:
-    rules = rules_for(data.labels)
+    try:
+        rules = rules_for(data.labels)
+    except InvalidSettingError as error:
+        raise GiveUpError(str(error)) from error
     state = await mention.participants()
     others = [name for name in EVERYBODY if name != PLANNER]
     missing = [name for name in others if name not in state.participants]

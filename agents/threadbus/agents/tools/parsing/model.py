@@ -15,6 +15,7 @@ class DocumentKind(enum.Enum):
     TSV = "tsv"
     XLSX = "xlsx"
     DOCX = "docx"
+    PPTX = "pptx"
     PDF = "pdf"
     JSON = "json"
     HTML = "html"
@@ -30,9 +31,9 @@ class DocumentLimits(msgspec.Struct, frozen=True, kw_only=True):
     file_bytes: int = 32 * 1024 * 1024
     """Size of the file."""
     unpacked_bytes: int = 256 * 1024 * 1024
-    """Content of an XLSX or DOCX file once it is unpacked."""
+    """Content of an XLSX, DOCX or PPTX file once it is unpacked."""
     archive_entries: int = 4096
-    """Files inside an XLSX or DOCX file."""
+    """Files inside an XLSX, DOCX or PPTX file."""
     depth: int = 100
     """Levels of nesting in JSON."""
     memory_bytes: int = 1024 * 1024 * 1024

@@ -18,7 +18,18 @@ from threadbus.agents.tools.errors import (
 )
 from threadbus.agents.tools.parsing.model import DocumentKind
 
-SUPPORTED: Final = ("CSV", "TSV", "XLSX", "DOCX", "PDF", "JSON", "HTML", "Markdown", "plain text")
+SUPPORTED: Final = (
+    "CSV",
+    "TSV",
+    "XLSX",
+    "DOCX",
+    "PPTX",
+    "PDF",
+    "JSON",
+    "HTML",
+    "Markdown",
+    "plain text",
+)
 
 _EXTENSIONS: Final = {
     ".csv": DocumentKind.CSV,
@@ -28,6 +39,8 @@ _EXTENSIONS: Final = {
     ".xlsm": DocumentKind.XLSX,
     ".docx": DocumentKind.DOCX,
     ".docm": DocumentKind.DOCX,
+    ".pptx": DocumentKind.PPTX,
+    ".pptm": DocumentKind.PPTX,
     ".pdf": DocumentKind.PDF,
     ".json": DocumentKind.JSON,
     ".html": DocumentKind.HTML,
@@ -39,14 +52,14 @@ _EXTENSIONS: Final = {
     ".text": DocumentKind.TEXT,
     ".log": DocumentKind.TEXT,
 }
-_BINARY: Final = {DocumentKind.XLSX, DocumentKind.DOCX, DocumentKind.PDF}
+_BINARY: Final = {DocumentKind.XLSX, DocumentKind.DOCX, DocumentKind.PPTX, DocumentKind.PDF}
 _ARCHIVE_PARTS: Final = (
     ("xl/workbook.xml", DocumentKind.XLSX),
     ("word/document.xml", DocumentKind.DOCX),
+    ("ppt/presentation.xml", DocumentKind.PPTX),
 )
 _FOREIGN_ARCHIVES: Final = (
     ("xl/workbook.bin", "a binary Excel workbook (XLSB)"),
-    ("ppt/presentation.xml", "a PowerPoint presentation"),
     ("content.xml", "an OpenDocument file"),
     ("META-INF/container.xml", "an EPUB book"),
 )

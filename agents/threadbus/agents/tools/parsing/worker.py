@@ -25,6 +25,7 @@ from threadbus.agents.tools.parsing.model import (
     Task,
 )
 from threadbus.agents.tools.parsing.portable import parse_pdf
+from threadbus.agents.tools.parsing.slides import parse_pptx
 from threadbus.agents.tools.parsing.spreadsheet import parse_xlsx
 from threadbus.agents.tools.parsing.text import (
     parse_json,
@@ -39,6 +40,7 @@ _MAX_REASON_CHARS: Final = 300
 _LIBRARIES: Final = {
     DocumentKind.XLSX: "openpyxl",
     DocumentKind.DOCX: "python-docx",
+    DocumentKind.PPTX: "python-pptx",
     DocumentKind.PDF: "pypdf",
     DocumentKind.PAGE: "trafilatura",
 }
@@ -77,6 +79,7 @@ def _parse(kind: DocumentKind, data: bytes, limits: DocumentLimits, base: str) -
         DocumentKind.TSV: lambda: parse_separated(data, budget, kind),
         DocumentKind.XLSX: lambda: parse_xlsx(data, budget, limits),
         DocumentKind.DOCX: lambda: parse_docx(data, budget, limits),
+        DocumentKind.PPTX: lambda: parse_pptx(data, budget, limits),
         DocumentKind.PDF: lambda: parse_pdf(data, budget),
         DocumentKind.JSON: lambda: parse_json(data, budget, limits),
         DocumentKind.HTML: lambda: parse_html(data, budget),

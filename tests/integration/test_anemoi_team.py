@@ -1,0 +1,247 @@
+"""The Anemoi team at work on awkward tasks: dissent, a worker that hangs, a planner that cheats."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import pytest
+
+from tests.support.anemoi_log import VOTERS
+from tests.support.model_servers import settings_for
+from tests.support.running_agents import find, log_of, running, user_in_memory
+from threadbus.agents import AgentRunner, load_agent
+from threadbus.agents.model import Model
+from threadbus.agents.model.playbook import PlaybookServer, parse_playbook
+from threadbus.agents.teams.anemoi.names import CANDIDATE, SUBMIT
+from threadbus.agents.teams.anemoi.script import SCRIPT
+from threadbus.bus import Bus, TaskFailedError
+from threadbus.schemas import (
+    AgentCard,
+    AnswerSubmitted,
+    AssignmentCancelled,
+    AssignmentFailed,
+    AssignmentMade,
+    AssignmentMode,
+    ConsensusFailed,
+    ContextUsed,
+    DataPart,
+    MessagePosted,
+    ModelCalled,
+    PlanRevised,
+    ProposalMade,
+    TaskId,
+    TextPart,
+    VoteCast,
+    VoteVerdict,
+    as_parts,
+    text_of,
+)
+
+PLAN = """
+[[play]]
+agent = "planner"
+step = 1
+when = "Propose the first plan"
+[[play.call]]
+tool = "propose_plan"
+arguments = { steps = [{ title = "Read it", assignee = "document" }] }
+"""
+JUDGE = """
+[[play]]
+agent = "critique"
+step = 1
+when = "Judge what"
+[[play.call]]
+tool = "judge"
+arguments = { verdict = "accept", reasons = ["it is quoted"] }
+"""
+VOTE = """
+[[play]]
+step = 1
+when = "The candidate answer:"
+[[play.call]]
+tool = "vote"
+arguments = { verdict = "%s", reasons = ["because"] }
+"""
+REST = """
+[[play]]
+text = "Forty-two."
+"""
+
+
+@asynccontextmanager
+async def team(*plays: str) -> AsyncGenerator[Bus]:
+    """Run the six agents in this process, and give the bus of a user."""
+    async with AsyncExitStack() as stack:
+        book = parse_playbook("".join(plays), "test.toml")
+        playbook = await stack.enter_async_context(PlaybookServer(book))
+        user = await stack.enter_async_context(user_in_memory())
+        for target in SCRIPT.agents.values():
+            agent = load_agent(target)
+            model = await stack.enter_async_context(
+                Model(settings_for(playbook.base_url), agent=agent.name)
+            )
+            runner = AgentRunner(agent, user.acting_as(agent.name), model=model)
+            await stack.enter_async_context(working(runner))
+        yield user
+
+
+@asynccontextmanager
+async def working(runner: AgentRunner) -> AsyncGenerator[None]:
+    """Run one agent."""
+    work = asyncio.create_task(runner.run())
+    await runner.ready.wait()
+    try:
+        yield
+    finally:
+        runner.stop()
+        await work
+
+
+async def ask(user: Bus, **rules: str) -> TaskId:
+    """Ask the team under some rules; return the super-task."""
+    opened = await user.tasks.open(
+        "How much?",
+        to=SCRIPT.to,
+        participants=SCRIPT.participants,
+        labels={f"anemoi.{name}": value for name, value in rules.items()},
+    )
+    return opened.event.task
+
+
+async def test_dissent_is_on_record_in_the_answer() -> None:
+    """Voted down in every round, the last candidate is submitted with who was against it."""
+    async with team(PLAN, JUDGE, VOTE % "reject", REST) as user:
+        task = await ask(user, max_rounds="2", without_consensus="submit")
+        answer = await user.waits.for_answer(task)
+        failed = await find(user, task, ConsensusFailed, count=2)
+        revised = await find(user, task, PlanRevised)
+
+    assert answer.text == "Forty-two."
+    assert isinstance(answer.event.data, AnswerSubmitted)
+    assert len(answer.event.data.dissent) >= 3
+    assert "because" in answer.event.data.dissent[0]
+    assert len(failed) == 2
+    assert len(revised) == 1
+
+
+async def test_a_team_that_must_agree_gives_up_with_its_reasons() -> None:
+    """The super-task fails, and says who was against it."""
+    async with team(PLAN, JUDGE, VOTE % "reject", REST) as user:
+        task = await ask(user, max_rounds="1", without_consensus="give-up")
+        with pytest.raises(TaskFailedError, match=r"no consensus after 1 votes: .*because"):
+            await user.waits.for_answer(task)
+
+
+async def test_a_rule_that_does_not_fit_fails_the_task_at_once() -> None:
+    """The label is named."""
+    async with team(REST) as user:
+        task = await ask(user, quorum="7")
+        with pytest.raises(TaskFailedError, match=r"anemoi\.quorum"):
+            await user.waits.for_answer(task)
+
+
+async def test_a_worker_that_hangs_is_asked_and_passed_over_on_record() -> None:
+    """It says how far it is, its work is taken back with the reason, and another does it."""
+    slow = '[[play]]\nagent = "document"\nwhen = "You are asked"\ndelay_ms = 600000\n'
+    revise = """
+[[play]]
+agent = "planner"
+step = 1
+when = "Call revise_plan"
+[[play.call]]
+tool = "revise_plan"
+arguments = { steps = [{ title = "Fetch it", assignee = "web" }], reasons = ["document hangs"] }
+"""
+    async with team(PLAN, revise, slow + 'text = "late"\n', JUDGE, VOTE % "approve", REST) as user:
+        task = await ask(user, work_seconds="0.5", quorum="0.4")
+        answer = await user.waits.for_answer(task)
+        (cancelled,) = await find(user, task, AssignmentCancelled)
+        (revised,) = await find(user, task, PlanRevised)
+
+    assert answer.text == "Forty-two."
+    assert isinstance(cancelled.data, AssignmentCancelled)
+    assert cancelled.sender == "planner"
+    assert "document is passed over: it showed no progress for 0.5 s" in cancelled.data.reason
+    assert "at work on 'Read it'" in cancelled.data.reason
+    assert isinstance(revised.data, PlanRevised)
+    assert revised.data.reasons == ("document hangs",)
+
+
+async def test_every_turn_records_how_far_its_context_reached() -> None:
+    """And no turn is shown again what an earlier one of the same agent was shown."""
+    async with team(PLAN, JUDGE, VOTE % "approve", REST) as user:
+        task = await ask(user, quorum="1")
+        await user.waits.for_answer(task)
+        events = await log_of(user, task)
+
+    by_agent: dict[str, list[int]] = {}
+    for event in events:
+        if isinstance(event.data, ContextUsed):
+            by_agent.setdefault(event.sender, []).append(event.data.up_to_seq)
+    assert set(by_agent) >= {"planner", "critique", "document", "web", "coding"}
+    for reached in by_agent.values():
+        assert reached == sorted(set(reached))
+    assert sum(isinstance(event.data, ModelCalled) for event in events) > len(by_agent)
+
+
+@pytest.mark.parametrize(
+    ("votes", "refused"),
+    [((), True), (("web", "coding"), True), (("web", "coding", "document"), False)],
+)
+async def test_only_what_the_votes_allow_is_submitted(votes: Sequence[str], refused: bool) -> None:
+    """A planner that says submit without a quorum is refused by who submits, from the log."""
+    async with user_in_memory() as user, running_answer_finding(user):
+        for name in ("planner", "critique", "web", "document", "coding"):
+            await user.registry.register(AgentCard(name=name), holder="test")
+        planner = user.acting_as("planner")
+        opened = await user.tasks.open(
+            "Q", to=["planner"], participants=["answer-finding", *VOTERS[2:], "critique"]
+        )
+        task = opened.event.task
+        thread = (
+            await planner.threads.open(
+                task, "Team", participants=["answer-finding", *VOTERS[2:], "critique"]
+            )
+        ).event.thread
+        rules = MessagePosted(parts=(TextPart("Q"), DataPart({"max_rounds": 2}, "anemoi.rules")))
+        await planner.append(rules, task=task, thread=thread)
+        part = DataPart({"round": 1}, CANDIDATE)
+        await planner.append(
+            AssignmentMade(assignee="answer-finding", parts=(part,)), task=task, thread=thread
+        )
+        proposal = await planner.append(
+            ProposalMade(parts=as_parts("42"), voters=VOTERS[2:], quorum=3, deadline_at=1 << 62)
+            if not refused
+            else ProposalMade(parts=as_parts("42"), voters=VOTERS, quorum=5, deadline_at=1),
+            task=task,
+            thread=thread,
+        )
+        for voter in votes:
+            cast = VoteCast(proposal=proposal.event.id, verdict=VoteVerdict.APPROVE)
+            await user.acting_as(voter).append(cast, task=task, thread=thread)
+        await planner.append(
+            AssignmentMade(
+                assignee="answer-finding",
+                parts=(DataPart({"proposal": proposal.event.id}, SUBMIT),),
+                mode=AssignmentMode.ASYNC,
+            ),
+            task=task,
+            thread=thread,
+            mentions=["answer-finding"],
+        )
+        if refused:
+            (failed,) = await find(user, task, AssignmentFailed)
+            assert "do not let it be submitted" in str(failed.data)
+        else:
+            answer = await user.waits.for_answer(task)
+            assert text_of(answer.parts) == "42"
+
+
+@asynccontextmanager
+async def running_answer_finding(user: Bus) -> AsyncGenerator[None]:
+    """Run the agent that submits, without a model: it needs none to submit."""
+    async with running(load_agent(SCRIPT.agents["answer-finding"]), user):
+        yield
