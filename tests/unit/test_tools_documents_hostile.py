@@ -143,6 +143,7 @@ def make_archive(*names: str) -> bytes:
     [
         ("picture.png", b"\x89PNG\r\n\x1a\n" + bytes(50), "a PNG image"),
         ("table.csv", b"\x1f\x8b\x08" + random.Random(1).randbytes(50), "gzip-compressed data"),
+        ("talk.mp3", b"ID3\x04" + bytes(50), "an MP3 recording"),
         ("noise.txt", bytes(range(256)) * 20, "binary data"),
         ("noise", random.Random(2).randbytes(5000), "binary data"),
         ("old.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "Office document of before"),

@@ -32,6 +32,7 @@ EXAMPLES: list[tuple[errors.ToolError, str]] = [
     (errors.PageTooLargeError("http://x", 2000), "more than 2,000 bytes; find a smaller page"),
     (errors.PageTimeoutError("http://x", 2.5), "within 2.5 s; try again later"),
     (errors.TooManyRedirectsError("http://x", 5), "more than 5 times; fetch where"),
+    (errors.BrowserError("http://x", "no such program"), "no such program; BUS_WEB_BROWSER"),
     (errors.NoSearchError(), "BUS_WEB_SEARCH_URL names a SearXNG-compatible endpoint"),
     (errors.BadSearchError("http://x", "no JSON"), "the search at 'http://x' failed: no JSON"),
     (errors.InvalidCodeError("too long"), "too long"),

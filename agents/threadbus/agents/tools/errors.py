@@ -20,6 +20,7 @@
         │   ├── PageTooLargeError            more bytes than allowed
         │   ├── PageTimeoutError             the page did not come in time
         │   ├── TooManyRedirectsError        sent on and on
+        │   ├── BrowserError                 the browser cannot be started, or fails
         │   ├── NoSearchError                no search endpoint is set
         │   └── BadSearchError               the query, or what the endpoint answers
         ├── SandboxError                     code was not run, because it was not asked for rightly
@@ -205,7 +206,7 @@ class MissingExtraError(DocumentError):
         )
 
 
-_EXTRAS: Final = {"page": "web", "image": "ocr", "audio": "transcripts", "video": "transcripts"}
+_EXTRAS: Final = {"page": "web", "browser": "browser"}
 """Kind → the extra that reads it, where it is not ``documents``."""
 
 
@@ -293,6 +294,21 @@ class TooManyRedirectsError(WebError):
         return (
             f"{_name(self.url)} redirects more than {self.limit} times; "
             "fetch where it leads to, or raise BUS_WEB_REDIRECTS"
+        )
+
+
+class BrowserError(WebError):
+    """The browser cannot be started, or fails."""
+
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(url, reason)
+        self.url = url
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f"{_name(self.url)} was not opened in a browser: {shorten(self.reason, 300)}; "
+            "BUS_WEB_BROWSER names the program, as /usr/bin/chromium"
         )
 
 

@@ -12,6 +12,7 @@ from threadbus.agents.mention import Mention, Reply
 from threadbus.agents.model import ChatMessage, Tool, make_tool
 from threadbus.agents.teams.anemoi.members import asked_in, member
 from threadbus.agents.teams.anemoi.prompts import CODING_PROMPT
+from threadbus.agents.teams.anemoi.reading import read_file_tool
 from threadbus.agents.teams.report.files import list_files_tool, task_files
 from threadbus.agents.tools import InputFile, run_python
 from threadbus.schemas import FilePart, Skill, TextPart
@@ -56,8 +57,12 @@ def _tools(
                 written[file.name] = file.content
         return result.render()
 
+    def content(name: str) -> bytes | None:
+        return inputs[name].content if name in inputs else None
+
     return {
         "list_files": list_files_tool(files),
+        "read_file": read_file_tool(mention, lambda: inputs, content),
         "run_python": make_tool("run_python", "Run a Python program.", Program, execute),
     }
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-import msgspec
-
 from threadbus.agents.agent import Agent
 from threadbus.agents.mention import Mention, Reply
-from threadbus.agents.model import ChatMessage, Tool, make_tool
+from threadbus.agents.model import ChatMessage, Tool
 from threadbus.agents.teams.anemoi.members import asked_in, member
 from threadbus.agents.teams.anemoi.prompts import DOCUMENT_PROMPT
+from threadbus.agents.teams.anemoi.reading import read_file_tool
 from threadbus.agents.teams.report.files import list_files_tool, task_files
-from threadbus.agents.tools import NamedBytes, read_document
 from threadbus.schemas import FilePart, Skill
 
 _ROUNDS: Final = 12
@@ -32,26 +30,13 @@ agent = Agent(
 )
 
 
-class FileName(msgspec.Struct):
-    """What read_file takes."""
-
-    name: str
-
-
 def _tools(mention: Mention, files: dict[str, FilePart]) -> dict[str, Tool]:
-    async def read_file(argument: FileName) -> str:
-        part = files.get(argument.name)
-        if part is None:
-            return f"There is no file {argument.name!r}; there are {', '.join(files) or 'none'}."
-        await mention.progress(f"reading {argument.name}")
-        document = await read_document(NamedBytes(argument.name, part.content))
-        return document.render()
+    def content(name: str) -> bytes | None:
+        return files[name].content if name in files else None
 
     return {
         "list_files": list_files_tool(files),
-        "read_file": make_tool(
-            "read_file", "Read a document: its text and its tables.", FileName, read_file
-        ),
+        "read_file": read_file_tool(mention, lambda: files, content),
     }
 
 

@@ -11,7 +11,7 @@ from threadbus.agents.mention import Mention, Reply
 from threadbus.agents.model import ChatMessage, Tool, make_tool
 from threadbus.agents.teams.anemoi.members import asked_in, member
 from threadbus.agents.teams.anemoi.prompts import WEB_PROMPT
-from threadbus.agents.tools.web import Web, WebSettings, search
+from threadbus.agents.tools.web import Web, WebSettings, browse, search
 from threadbus.schemas import Skill
 
 _ROUNDS: Final = 16
@@ -55,7 +55,12 @@ def _tools(mention: Mention, web: Web) -> dict[str, Tool]:
         lines = [f"{n}. {one.title}\n{one.url}\n{one.content}" for n, one in enumerate(found, 1)]
         return "\n".join(lines) or "Nothing was found."
 
-    return {
+    async def open_in_browser(address: Address) -> str:
+        await mention.progress(f"opening {address.url[:200]} in a browser")
+        fetched, document = await browse(web, address.url)
+        return f"Address: {fetched.url}\n{document.render()}"
+
+    tools = {
         "web_search": make_tool("web_search", "Search the web.", Query, web_search),
         "fetch_page": make_tool(
             "fetch_page",
@@ -64,6 +69,14 @@ def _tools(mention: Mention, web: Web) -> dict[str, Tool]:
             fetch_page,
         ),
     }
+    if web.settings.browser:
+        tools["open_in_browser"] = make_tool(
+            "open_in_browser",
+            "Open an address in a browser, for pages that are empty without their scripts.",
+            Address,
+            open_in_browser,
+        )
+    return tools
 
 
 async def _work(mention: Mention) -> Reply:

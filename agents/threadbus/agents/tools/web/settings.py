@@ -21,6 +21,8 @@ class WebSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     search_url: str = ""
     """A SearXNG-compatible endpoint, as ``https://searx.example/search``; none: no search."""
+    browser: str = ""
+    """The path of a Chromium; none: pages are not opened in a browser."""
     allow: tuple[str, ...] = ()
     """Hosts (``wiki.local``, ``127.0.0.1:8080``) and networks (``10.1.0.0/16``) that may be
     reached although they are not public."""
