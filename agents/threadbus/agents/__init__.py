@@ -45,9 +45,11 @@ from threadbus.agents.loading import load_agent
 from threadbus.agents.mention import Content, Mention, Reply
 from threadbus.agents.runner import AgentRunner
 from threadbus.agents.serving import serve, stopping_on_signals, supervise
+from threadbus.agents.teaming import MAX_DISCOVERY_ROUNDS, TeamFormingError, form_team
 from threadbus.agents.thinking import Thinking
 
 __all__ = [
+    "MAX_DISCOVERY_ROUNDS",
     "Agent",
     "AgentError",
     "AgentLimits",
@@ -78,12 +80,14 @@ __all__ = [
     "Reply",
     "TaskDeadlineError",
     "TaskEndedError",
+    "TeamFormingError",
     "Thinking",
     "TurnOverError",
     "TurnTimeoutError",
     "current_traceparent",
     "decline",
     "find_agents",
+    "form_team",
     "from_callable",
     "load_agent",
     "open_team",

@@ -108,6 +108,8 @@ def _conversation(event: Event, asked_by: str) -> Line | None:
             return Line(f"lets {data.participant} in")
         case ParticipantRemoved() as data:
             return Line(f"takes {data.participant} out", data.reason)
+        case ThreadStateChanged(wakes=str()) as data:
+            return Line(f"is woken: {data.reason}")
         case ThreadStateChanged() as data:
             return Line(f"turns the conversation to {data.state.value.replace('_', ' ')}")
         case ThreadClosed() as data:

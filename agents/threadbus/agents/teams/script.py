@@ -12,6 +12,7 @@ from threadbus.agents.errors import AgentError
 from threadbus.schemas import FilePart, Part, nearest_names, shorten
 
 TEAMS: Final[Mapping[str, str]] = {
+    "ioa": "threadbus.agents.teams.ioa.script",
     "report": "threadbus.agents.teams.report.script",
     "anemoi": "threadbus.agents.teams.anemoi.script",
     "york": "threadbus.agents.teams.york.script",
