@@ -246,3 +246,19 @@ async def test_init_overwrites_nothing(cli: Cli, tmp_path: Path) -> None:
     assert "README.md" in refused.err
     assert not (tmp_path / "agent.py").exists()
     assert made.json(Project).agent == "ada"
+
+
+async def test_a_program_and_an_endpoint_run_as_agents(cli: Cli, project: Path) -> None:
+    """One line each; what they are is told when too little or too much is said."""
+    async with process("run", "--command", "tr a-z A-Z", "--name", "loud", env=cli.env) as running:
+        await line_with(running, "taking mentions", of="stderr")
+        ran = await cli("ask", "hello", "--to", "loud")
+    unnamed = await cli("run", "--http", "http://127.0.0.1:1/run")
+    both = await cli("run", "team:agent", "--command", "cat", "--name", "x", cwd=project)
+    no_url = await cli("run", "--http", "nowhere", "--name", "x")
+
+    assert "HELLO" in ran.out
+    assert [unnamed.code, both.code, no_url.code] == [2, 2, 2]
+    assert "--name" in unnamed.err
+    assert "one of MODULE:AGENT, --command and --http" in both.err
+    assert "http://" in no_url.err

@@ -3,6 +3,7 @@
 ``@agent.on_mention async def handle(mention) -> reply``, then ``bus run module:agent``.
 """
 
+from threadbus.agents.adapters import EndpointError, ProgramError, from_command, from_http
 from threadbus.agents.agent import (
     Agent,
     AgentLimits,
@@ -61,6 +62,7 @@ __all__ = [
     "DeadLetterHandler",
     "DiscoveryError",
     "EmbeddingRanker",
+    "EndpointError",
     "Floor",
     "FoundAgent",
     "FusedRanker",
@@ -75,6 +77,7 @@ __all__ = [
     "NoModelError",
     "NotAHandlerError",
     "OpenAIEmbedder",
+    "ProgramError",
     "Ranked",
     "Ranker",
     "Reply",
@@ -89,6 +92,8 @@ __all__ = [
     "find_agents",
     "form_team",
     "from_callable",
+    "from_command",
+    "from_http",
     "load_agent",
     "open_team",
     "reply_to",

@@ -29,6 +29,7 @@
     │   └── PlaybookTemplateError           a template names what is not there
     ├── JaegerMissingError                  no Jaeger and no Docker (see cli/jaeger.py)
     ├── JaegerFailedError                   a Jaeger that does not run (see cli/jaeger.py)
+    ├── EndpointError, ProgramError         third-party agents (see adapters.py)
     ├── DiscoveryError                      agents cannot be ranked (see discovery/errors.py)
     ├── UnknownTeamError                    no such team (see teams/script.py)
     └── DemoError                           the demo did not come to its answer (the same)

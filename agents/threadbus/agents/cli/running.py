@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final
 import structlog
 import typer
 
+from threadbus.agents.adapters import from_command, from_http
 from threadbus.agents.agent import Agent
 from threadbus.agents.cli.app import command
 from threadbus.agents.cli.exits import ExitCode
@@ -111,7 +112,18 @@ async def run(
             metavar="MODULE:AGENT",
             help="An Agent, or a function run(task_desc) -> str; also path/to/file.py:name.",
         ),
-    ],
+    ] = "",
+    program: Annotated[
+        str,
+        typer.Option(
+            "--command",
+            help="Instead: a program that reads the task and writes the reply; with --name.",
+        ),
+    ] = "",
+    endpoint: Annotated[
+        str,
+        typer.Option("--http", help='Instead: a URL that is posted {"task_desc": …}; with --name.'),
+    ] = "",
     replicas: Annotated[int, typer.Option(help="Processes that share the work.")] = 1,
     agent_name: Annotated[
         str, typer.Option("--name", help="Run it under another name than its own.")
@@ -130,12 +142,15 @@ async def run(
         raise UsageError("--replicas", str(replicas), f"1 to {_MAX_REPLICAS}")
     settings = shell.settings()
     # The error for a target that cannot be loaded comes once, not from every replica.
-    agent = load_agent(target, name=agent_name)
+    agent = _agent_of(target, program, endpoint, agent_name)
     model = _model_of(agent)
     url = safe_url(settings.url)
     if replicas > 1:
         _hand_down(shell, settings.url)
-        words = ["-m", "threadbus.agents.cli", "run", "--while-stdin", target]
+        words = ["-m", "threadbus.agents.cli", "run", "--while-stdin"]
+        words += [target] if target else []
+        words += ["--command", program] if program else []
+        words += ["--http", endpoint] if endpoint else []
         words += ["--name", agent_name] if agent_name else []
         words += ["--takeover"] if takeover else []
         words += ["--json"] if shell.json else []
@@ -157,6 +172,19 @@ async def run(
         await serve(agent, settings, model=model, takeover=takeover, on_ready=on_ready)
     _log.info("stopped in order", agent=agent.name)
     return ExitCode.OK
+
+
+def _agent_of(target: str, program: str, endpoint: str, name: str) -> Agent:
+    given = [value for value in (target, program, endpoint) if value]
+    if len(given) != 1:
+        raise UsageError(
+            "MODULE:AGENT", " ".join(given), "one of MODULE:AGENT, --command and --http"
+        )
+    if target:
+        return load_agent(target, name=name)
+    if not name:
+        raise UsageError("--name", "", "the name that this agent is to have")
+    return from_command(program, name) if program else from_http(endpoint, name)
 
 
 def _model_of(agent: Agent) -> ModelSettings | None:
