@@ -4,6 +4,7 @@ ThreadbusError
 └── BusError
     ├── ConnectError                    no usable server behind the URL
     │   ├── NoServerError               nothing answers there
+    │   ├── NotAdmittedError            the server does not know the credentials
     │   ├── ServerTooOldError           a nats-server before 2.12
     │   ├── JetStreamMissingError       a server without JetStream
     │   └── StreamMismatchError         a stream that is not as threadbus needs it
@@ -33,6 +34,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from threadbus.bus.roles import who_may
 from threadbus.schemas import ThreadbusError, shorten
 
 
@@ -56,6 +58,30 @@ class NoServerError(ConnectError):
         return (
             f"no NATS server at {self.url} ({self.reason}); start one with `bus up`, "
             "or say where it is with --url or BUS_URL"
+        )
+
+
+class NotAdmittedError(ConnectError):
+    """The server does not let in who has these credentials, or none."""
+
+    def __init__(self, url: str, credentials: str, reason: str) -> None:
+        super().__init__(url, credentials, reason)
+        self.url = url
+        self.credentials = credentials
+        """The file with them; empty where there were none."""
+        self.reason = reason
+
+    def __str__(self) -> str:
+        if not self.credentials:
+            return (
+                f"the server at {self.url} lets nobody in without credentials ({self.reason}); "
+                "ask its operator for an nkey (`bus auth add-agent NAME`) and give the file with "
+                "--nkey or BUS_NKEY"
+            )
+        return (
+            f"the server at {self.url} does not admit {self.credentials} ({self.reason}): it was "
+            "never added, or was rotated or revoked; its operator sees who there is with "
+            "`bus auth list` and makes a new key with `bus auth add-agent` or `bus auth rotate`"
         )
 
 
@@ -290,7 +316,7 @@ class PermissionDeniedError(AppendError):
     def __str__(self) -> str:
         return (
             f"the server does not allow {self.action} on {self.subject} with these credentials; "
-            "an agent may publish only under its own name"
+            f"{who_may(self.subject)}"
         )
 
 

@@ -37,6 +37,9 @@ Look: TypeAlias = Callable[[], Awaitable[None]]
 
 def decode_entry(message: StoredMessage) -> Entry:
     """Decode one message of the log; bytes that are no event become a report."""
+    if message.relayed:
+        reason = "relayed: the server's answer to a request, not published by its sender"
+        return Rejected(message.seq, message.subject, reason, message.stored_at, message.body)
     try:
         event = decode_recorded_event(message.subject, message.body)
     except SchemaError as error:

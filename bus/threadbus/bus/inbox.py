@@ -115,8 +115,11 @@ class _Shared(InboxMessage):
 class Inbox(AsyncIterator[Delivery]):
     """An attached inbox; see :meth:`threadbus.bus.Bus.inbox`."""
 
-    def __init__(self, pull: InboxPull, log: EventLog, speaker: Speaker, room: int) -> None:
+    def __init__(
+        self, pull: InboxPull, log: EventLog, speaker: Speaker, room: int, *, checks_origin: bool
+    ) -> None:
         self._pull = pull
+        self._checks_origin = checks_origin
         self._log = log
         self._speaker = speaker
         self._room = room
@@ -137,7 +140,13 @@ class Inbox(AsyncIterator[Delivery]):
                 return self._ready.popleft()
             message = await self._pull.next(self._room)
             entry = decode_entry(
-                StoredMessage(message.seq, message.subject, message.body, message.stored_at)
+                StoredMessage(
+                    message.seq,
+                    message.subject,
+                    message.body,
+                    message.stored_at,
+                    self._checks_origin and await self._log.is_relayed(message.seq),
+                )
             )
             if isinstance(entry, Recorded) and isinstance(entry.event.data, TaskForked):
                 self._ready.extend(await self._woken(message, entry, entry.event.data))
@@ -204,4 +213,6 @@ async def open_inbox(
     if fresh:
         await backend.inboxes.remove(speaker.name, stream)
     async with backend.inboxes.pull(AgentName(speaker.name), stream, settings.ack_wait) as pull:
-        yield Inbox(pull, log, speaker, room)
+        # Where everybody may speak as anybody there is nothing to check.
+        secured = bool(settings.nkey or settings.credentials or settings.tls_cert)
+        yield Inbox(pull, log, speaker, room, checks_origin=secured)

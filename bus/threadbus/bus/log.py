@@ -47,6 +47,7 @@ from threadbus.schemas import (
     ThreadOpened,
     control_filter,
     encode_event,
+    new_event_id,
     parse_task_id,
     parse_thread_id,
     task_control_filter,
@@ -99,7 +100,7 @@ class EventLog(LogReader):
         Cancellation: the event may or may not be in the log; append it again to be sure.
         """
         if event.event_class is EventClass.OBS:
-            position = await (await self._send(event, None))
+            position = await self._own(event, await (await self._send(event, None)), None)
             return Appended(position.seq, event, position.duplicate)
         body = encode_event(event)
         state = self._threads.get((event.task, event.thread))
@@ -128,7 +129,8 @@ class EventLog(LogReader):
                 continue
             guard = Guard(control_filter(event.task, event.thread), state.last_ctl_seq)
             try:
-                position = await (await self._send(event, guard, body))
+                sent = await (await self._send(event, guard, body))
+                position = await self._own(event, sent, guard)
             except GuardFailedError as refusal:
                 before = state.last_ctl_seq
                 await self._catch_up(state, refusal.last_seq)
@@ -142,6 +144,28 @@ class EventLog(LogReader):
                 continue
             return self._landed(state, event, position)
         raise ConflictError(event.subject, _ATTEMPTS, state.last_ctl_seq)
+
+    async def _own(self, event: Event, position: Position, guard: Guard | None) -> Position:
+        """Return where *event* is, also when somebody else had put another one under its id.
+
+        Ids of results are derived and can be known beforehand. Whoever stores anything of his own
+        under such an id makes the server take the event for one that it has. So what counts as
+        there already must be of this sender; otherwise the event is stored under an id that nobody
+        can know, unless an earlier attempt did so.
+
+        Raises:
+            GuardFailedError, AppendError: as appending.
+        """
+        if not position.duplicate:
+            return position
+        other = await self.stored_by_other(position.seq, event.sender)
+        if not other:
+            return position
+        _log.warning("an id was taken by another, a new one is used", event=event.id, by=other)
+        before = await self._find(event, 0)
+        if before is not None:
+            return Position(before, duplicate=True)
+        return await (await self._send(event, guard, msg_id=f"{event.id}-{new_event_id()}"))
 
     def _landed(self, state: ThreadState, event: Event, position: Position) -> Appended:
         if not position.duplicate:
@@ -175,7 +199,7 @@ class EventLog(LogReader):
         one, two = [
             await self.append(event)
             if isinstance(future.exception(), GuardFailedError)
-            else self._landed(state, event, future.result())
+            else self._landed(state, event, await self._own(event, future.result(), guard))
             for event, future in sent
         ]
         return one, two
@@ -198,11 +222,12 @@ class EventLog(LogReader):
         body: bytes | None = None,
         *,
         haste: Haste = Haste.AT_ONCE,
+        msg_id: str = "",
     ) -> Awaitable[asyncio.Future[Position]]:
         return self._backend.log.append(
             event.subject,
             encode_event(event) if body is None else body,
-            msg_id=event.id,
+            msg_id=msg_id or event.id,
             guard=guard,
             headers={"traceparent": f"00-{event.task}-{event.id[16:]}-01"},
             timeout=self._timeout,

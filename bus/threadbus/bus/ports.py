@@ -23,6 +23,9 @@ class StoredMessage(NamedTuple):
     body: bytes
     stored_at: int
     """Nanoseconds since the epoch by the server's clock."""
+    relayed: bool = False
+    """Whether the server put it there as the answer to somebody's request: whoever asked chose the
+    subject, and no permission to publish there was needed."""
 
 
 class Haste(Enum):

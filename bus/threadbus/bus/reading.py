@@ -13,6 +13,7 @@ from threadbus.bus.ports import Backend, StoredMessage
 from threadbus.schemas import (
     LOG_SUBJECTS,
     MAIN_THREAD,
+    AgentName,
     Recorded,
     Rejected,
     SubjectFilter,
@@ -56,6 +57,29 @@ class LogReader:
             async for batch in batches:
                 for message in batch:
                     yield self._decode(message)
+
+    async def stored_at_seq(self, seq: int) -> StoredMessage | None:
+        """Return the message at a sequence, whatever it is; None where there is none."""
+        async with aclosing(self._backend.log.read(LOG_SUBJECTS, seq - 1, 1)) as batches:
+            async for batch in batches:
+                return batch[0] if batch[0].seq == seq else None
+        return None
+
+    async def is_relayed(self, seq: int) -> bool:
+        """Whether the message at *seq* got there as an answer that somebody had sent there.
+
+        A copy in an inbox does not tell: the server writes it anew.
+        """
+        message = await self.stored_at_seq(seq)
+        return message is not None and message.relayed
+
+    async def stored_by_other(self, seq: int, sender: AgentName) -> str:
+        """Return who else than *sender* stored the message at *seq*; empty where nobody else."""
+        message = await self.stored_at_seq(seq)
+        if message is not None and message.relayed:
+            return f"whoever asked for what is at sequence {seq}"
+        by = sender if message is None else f"{message.subject}....".split(".")[4]
+        return "" if by == sender else by
 
     def _decode(self, message: StoredMessage) -> Entry:
         entry = decode_entry(message)

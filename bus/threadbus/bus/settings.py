@@ -68,6 +68,9 @@ SETTINGS: Final = (
     SettingInfo("name", "--as", "Who speaks: an agent name.", parse_agent_name, "an agent name"),
     SettingInfo("credentials", "--creds", "File with NATS credentials (JWT and nkey)."),
     SettingInfo("nkey", "--nkey", "File with a NATS nkey seed."),
+    SettingInfo("tls_ca", "--tls-ca", "File of certificates (PEM) that vouch for the server."),
+    SettingInfo("tls_cert", "--tls-cert", "File with the client's own certificate (PEM)."),
+    SettingInfo("tls_key", "--tls-key", "File with the key of --tls-cert (PEM)."),
     SettingInfo("connect_timeout", "--connect-timeout", "Time for a server to answer.", *_TIME),
     SettingInfo(
         "append_timeout",
@@ -111,6 +114,9 @@ class BusSettings:
     name: str = "user"
     credentials: str = ""
     nkey: str = ""
+    tls_ca: str = ""
+    tls_cert: str = ""
+    tls_key: str = ""
     connect_timeout: timedelta = timedelta(seconds=3)
     append_timeout: timedelta = timedelta(seconds=30)
     drain_timeout: timedelta = timedelta(seconds=10)

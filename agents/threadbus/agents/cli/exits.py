@@ -21,6 +21,7 @@ from threadbus.bus import (
     ThreadNotFoundError,
     UnknownAgentError,
     WaitTimeoutError,
+    access_errors,
     server_errors,
 )
 from threadbus.bus import InvalidSettingError as InvalidBusSettingError
@@ -45,7 +46,7 @@ MEANINGS: Final = {
     ExitCode.FAILED: "It failed; the super-task ended without an answer; `doctor` found a problem.",
     ExitCode.USAGE: "A flag, an argument, a setting or a file cannot be used.",
     ExitCode.NOT_FOUND: "No such super-task (or several), thread, agent or artifact.",
-    ExitCode.NO_SERVER: "No usable server: nothing answers, it is too old, or has no JetStream.",
+    ExitCode.NO_SERVER: "No usable server: silent, too old, without JetStream, or it lets you not in.",
     ExitCode.REFUSED: "The bus refused it: closed thread, not a participant, name taken, no room.",
     ExitCode.TIMEOUT: "Not in time; a super-task goes on all the same.",
     ExitCode.INTERRUPTED: "Ctrl-C; a super-task goes on all the same.",
@@ -53,6 +54,9 @@ MEANINGS: Final = {
 
 # The first that matches counts: leaves before their roots.
 _CODES: Final[list[tuple[type[ThreadbusError], ExitCode]]] = [
+    (access_errors.UnknownIdentityError, ExitCode.NOT_FOUND),
+    (access_errors.IdentityExistsError, ExitCode.REFUSED),
+    (access_errors.AccessError, ExitCode.USAGE),
     (ConnectError, ExitCode.NO_SERVER),
     (TaskLookupError, ExitCode.NOT_FOUND),
     (TaskNotFoundError, ExitCode.NOT_FOUND),

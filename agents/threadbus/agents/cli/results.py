@@ -180,6 +180,56 @@ class Up(msgspec.Struct, kw_only=True):
     version: Annotated[str, _about("of nats-server")]
 
 
+class IdentityRow(msgspec.Struct, kw_only=True):
+    """One identity: whoever has its nkey. Nothing of it is secret."""
+
+    tenant: Annotated[str, _about("whose it is: a NATS account")]
+    name: Annotated[str, _about("its name")]
+    role: Annotated[str, _about("operator, agent, gateway or observer")]
+    public_key: Annotated[str, _about("the public half of its nkey")]
+    acts_for: Annotated[list[str], _about("names that a gateway speaks as besides")] = []
+    can: Annotated[list[str], _about("what it may do besides")] = []
+    added_at: Annotated[str, _about("when its present key was made, in UTC")] = ""
+
+
+class AuthChanged(IdentityRow, kw_only=True):
+    """What the commands of `auth` print that add, change or take out somebody."""
+
+    key_file: Annotated[str, _about("where its nkey is; empty once it is revoked")] = ""
+    reloaded: Annotated[list[int], _about("servers (processes) that took it in at once")] = []
+
+
+class AuthLimited(msgspec.Struct, kw_only=True):
+    """What `auth limit` prints."""
+
+    tenant: Annotated[str, _about("which tenant")]
+    connections: Annotated[int, _about("connections at a time; 0 is open")]
+    file_bytes: Annotated[int, _about("bytes of all its streams; 0 is open")]
+    reloaded: Annotated[list[int], _about("servers (processes) that took it in at once")] = []
+
+
+class AuthList(msgspec.Struct, kw_only=True):
+    """What `auth list` prints."""
+
+    folder: Annotated[str, _about("the access folder")]
+    identities: Annotated[list[IdentityRow], _about("every identity")]
+
+
+class RoleLine(msgspec.Struct, kw_only=True):
+    """What one role, or one `--can`, may do."""
+
+    name: Annotated[str, _about("the role; of a `--can` with that before it")]
+    about: Annotated[str, _about("what it is for")]
+    publish: Annotated[list[str], _about("subjects; {me} and {who} stand for names")]
+    subscribe: Annotated[list[str], _about("subjects; {me} and {who} stand for names")]
+
+
+class AuthRoles(msgspec.Struct, kw_only=True):
+    """What `auth roles` prints."""
+
+    roles: Annotated[list[RoleLine], _about("the table")]
+
+
 class Running(msgspec.Struct, kw_only=True):
     """What `run` prints once mentions are taken, one line for each replica."""
 
@@ -235,6 +285,16 @@ OF_COMMAND: Final[dict[str, type[msgspec.Struct]]] = {
     "agents": Agents,
     "ask": Asked,
     "attach": Asked,
+    "auth init": AuthChanged,
+    "auth add-agent": AuthChanged,
+    "auth add-gateway": AuthChanged,
+    "auth add-observer": AuthChanged,
+    "auth add-operator": AuthChanged,
+    "auth limit": AuthLimited,
+    "auth list": AuthList,
+    "auth revoke": AuthChanged,
+    "auth roles": AuthRoles,
+    "auth rotate": AuthChanged,
     "cancel": Said,
     "deregister": Registered,
     "config": Config,

@@ -6,8 +6,9 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -26,7 +27,7 @@ from threadbus.agents.cli.text import safe_url
 from threadbus.agents.loading import load_agent
 from threadbus.agents.model import PLAYBOOK, ModelSettings
 from threadbus.agents.serving import HOLDER_VARIABLE, serve, supervise
-from threadbus.bus import SETTINGS, server
+from threadbus.bus import SETTINGS, BusError, access, connect, server
 
 _MAX_REPLICAS: Final = 256
 _LAST_MOMENTS_S: Final = 5.0
@@ -40,7 +41,7 @@ async def up(
         Path | None, typer.Option(help="Data folder, kept over restarts; yours if absent.")
     ] = None,
     host: Annotated[
-        str, typer.Option(help="Where to listen; whoever reaches it is let in.")
+        str, typer.Option(help="Where to listen; without --auth whoever reaches it is let in.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = server.DEFAULT_PORT,
     sync_always: Annotated[
@@ -50,6 +51,18 @@ async def up(
             help="Force each event to the disk before it is acknowledged: survives a power cut.",
         ),
     ] = False,
+    auth: Annotated[
+        Path | None,
+        typer.Option("--auth", help="Access folder of `bus auth`: only its keys are let in."),
+    ] = None,
+    tls_cert: Annotated[
+        Path | None, typer.Option("--server-cert", help="Certificate (PEM): TLS only.")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option("--server-key", help="Its key (PEM).")] = None,
+    tls_ca: Annotated[
+        Path | None,
+        typer.Option("--client-ca", help="Certificates (PEM) that must vouch for each client."),
+    ] = None,
     jaeger: Annotated[
         bool,
         typer.Option("--jaeger", help="Run a Jaeger too, for traces: docs/traces.md."),
@@ -62,9 +75,19 @@ async def up(
     Everything is kept in the data folder. Other commands of this user find the server by
     themselves.
     """
-    limits = server.ServerSettings(sync_interval="always" if sync_always else None)
+    folder = None if auth is None else access.AccessFolder(auth)
+    tenants = () if folder is None else folder.tenants()
+    limits = server.ServerSettings(
+        sync_interval="always" if sync_always else None,
+        access=None if folder is None else folder.config,
+        tls_cert=tls_cert,
+        tls_key=tls_key,
+        tls_ca=tls_ca,
+    )
 
-    def on_ready(running: server.EmbeddedServer) -> None:
+    async def on_ready(running: server.EmbeddedServer) -> None:
+        if folder is not None:
+            await _make_streams(shell, running.url, folder, tenants)
         if shell.json:
             shell.result(
                 Up(
@@ -101,6 +124,25 @@ async def up(
             data=data, host=host, port=port, settings=limits, on_ready=on_ready
         )
     shell.note("stopped; the data is kept", "dim")
+
+
+async def _make_streams(
+    shell: Shell, url: str, folder: access.AccessFolder, tenants: Sequence[access.Tenant]
+) -> None:
+    """Make the streams of each tenant: its agents may not."""
+    for tenant in tenants:
+        operators = [one for one in tenant.identities if one.role is access.Role.OPERATOR]
+        keys = [folder.key_path(one.name, tenant.name) for one in operators]
+        key = next((path for path in keys if path.is_file()), None)
+        if key is None:
+            shell.note(f"tenant {tenant.name}: the operator's key is not here, no streams made")
+            continue
+        settings = replace(shell.settings(), url=url, nkey=str(key))
+        try:
+            async with connect(settings, name="operator"):
+                pass
+        except BusError as error:
+            shell.note(f"tenant {tenant.name}: no streams made: {error}")
 
 
 @command("run", panel="Run", log_level="info")

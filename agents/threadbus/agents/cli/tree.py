@@ -2,6 +2,7 @@
 
 from threadbus.agents.cli import (
     asking,
+    auth,
     demonstrating,
     doctor,
     evaluating,
@@ -19,6 +20,7 @@ from threadbus.agents.cli.app import app, main
 __all__ = [
     "app",
     "asking",
+    "auth",
     "demonstrating",
     "doctor",
     "evaluating",

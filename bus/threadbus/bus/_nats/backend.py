@@ -16,6 +16,7 @@ from nats.errors import MaxPayloadError, NoServersError, UnexpectedEOF
 
 from threadbus.bus._nats.buckets import NatsBucket, NatsObjects
 from threadbus.bus._nats.client import DirectClient
+from threadbus.bus._nats.credentials import connect_options, is_refusal
 from threadbus.bus._nats.inbox import NatsInboxes
 from threadbus.bus._nats.log import NatsLog
 from threadbus.bus._nats.streams import (
@@ -31,13 +32,14 @@ from threadbus.bus._nats.streams import (
     specs,
     stream_facts,
 )
-from threadbus.bus.errors import NoServerError, ReadError
+from threadbus.bus.errors import NoServerError, NotAdmittedError, ReadError
 from threadbus.bus.ports import DataHandler, ServerFacts, StorageFacts, StreamFacts
 from threadbus.bus.settings import BusSettings, shown_url
 
 _RECONNECT_WAIT_S: Final = 0.1
 _PING_S: Final = 5
 _TELL_EVERY_S: Final = 10.0
+_STORED: Final = b"\r\nNats-Stream"
 _SCHEMES: Final = frozenset({"nats", "tls"})
 _log: Any = structlog.get_logger("threadbus.bus")
 
@@ -59,7 +61,10 @@ class NatsLive:
     async def subscribe(self, subject: str, handler: DataHandler) -> AsyncGenerator[None]:
         """Call *handler* with the subject and body of each message."""
 
-        def on_frame(on: bytes, _reply: bytes, body: bytes, _raw: bytes) -> None:
+        def on_frame(on: bytes, _reply: bytes, body: bytes, raw: bytes) -> None:
+            if _STORED in raw:
+                # Somebody had the server answer here, where he may not publish himself.
+                return
             handler(on.decode("utf-8", "replace"), body)
 
         async with self._client.listen(subject, on_frame, settled=True):
@@ -159,10 +164,7 @@ async def open_backend(settings: BusSettings, name: str) -> AsyncGenerator[NatsB
     callbacks = _Callbacks(url, client)
     # The wait is typed as whole seconds and works with fractions.
     options: dict[str, Any] = {"reconnect_time_wait": _RECONNECT_WAIT_S}
-    if settings.credentials:
-        options["user_credentials"] = settings.credentials
-    if settings.nkey:
-        options["nkeys_seed"] = settings.nkey
+    options |= connect_options(settings)
     try:
         async with asyncio.timeout(settings.connect_timeout.total_seconds()):
             await client.connect(
@@ -182,6 +184,8 @@ async def open_backend(settings: BusSettings, name: str) -> AsyncGenerator[NatsB
         with contextlib.suppress(Exception):
             await client.close()
         reason = callbacks.last_error or str(error) or "no answer in time"
+        if is_refusal(reason):
+            raise NotAdmittedError(url, settings.nkey or settings.credentials, reason) from None
         raise NoServerError(url, reason) from error
     try:
         client.start_answers()
@@ -229,8 +233,14 @@ class _Callbacks:
         if "permissions violation" in text.lower():
             self._client.on_denied(text.lower())
         if self.backend is None:
-            self.last_error = text
+            # What the server says counts more than that the connection then ended.
+            if not is_refusal(self.last_error):
+                self.last_error = text
             return
+        # A key that was revoked may have been taken away with its file.
+        if is_refusal(text) or isinstance(error, FileNotFoundError):
+            self._client.on_revoked(self._url)
+            self.backend.log.on_revoked(self._url)
         if isinstance(error, UnexpectedEOF):
             # The end of the connection, which is told next.
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from base64 import urlsafe_b64encode
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -17,7 +17,7 @@ from nats.errors import NoRespondersError
 
 from threadbus.bus._nats.api import api
 from threadbus.bus._nats.client import DirectClient, Reply
-from threadbus.bus._nats.direct import direct_get, read_batches, stored_message
+from threadbus.bus._nats.direct import direct_get, is_relayed, read_batches, stored_message
 from threadbus.bus._nats.frames import header, status
 from threadbus.bus._nats.log import NatsLog
 from threadbus.bus._nats.streams import ARTIFACTS_BUCKET
@@ -32,6 +32,7 @@ _BATCH: Final = 1000
 _CHUNK_BYTES: Final = 128 * 1024
 _HEADER_ROOM: Final = 512
 _PUT_TIMEOUT: Final = timedelta(seconds=30)
+_METAS: Final = 64
 _GET_S: Final = 10.0
 _PAUSES_S: Final = (0.1, 0.2, 0.4, 0.8, 1.6)
 
@@ -52,7 +53,7 @@ class NatsBucket:
             reply = await self._ask(f"$JS.API.DIRECT.GET.{self._stream}.{subject}")
         except (NatsError, TimeoutError) as error:
             raise ReadTimeoutError(subject, str(error) or "no answer in time") from error
-        if status(reply.raw) or _is_gone(reply.raw):
+        if status(reply.raw) or _is_gone(reply.raw) or is_relayed(reply.raw):
             return None
         return KeyEntry(key, reply.body, int(header(reply.raw, b"Nats-Sequence") or 0))
 
@@ -124,7 +125,7 @@ class NatsBucket:
                 if message is not None:
                     after = message.seq
                     # A key that was set meanwhile comes again later, and that counts.
-                    value = None if _is_gone(raw) else body
+                    value = None if _is_gone(raw) or message.relayed else body
                     found[message.subject.removeprefix(self._prefix)] = (value, message.seq)
             if len(frames) < _BATCH:
                 return found
@@ -193,37 +194,35 @@ class NatsObjects:
             for start in starts:
                 # One after the other: a chunk that is sent again must not come after the next.
                 await self._append(chunks, content[start : start + size])
-            await self._append(
-                _meta_subject(name), msgspec.json.encode(info), {"Nats-Rollup": "sub"}
-            )
+            # No roll-up: who may send that could empty the whole store with one message.
+            await self._append(_meta_subject(name), msgspec.json.encode(info))
         except AppendError:
-            with contextlib.suppress(NatsError, TimeoutError):
+            # An agent may not purge; what is left of it is found by nobody.
+            with contextlib.suppress(NatsError, TimeoutError, AppendError):
                 await api(self._client, f"STREAM.PURGE.{self._stream}", {"filter": chunks})
             raise
 
-    async def _append(
-        self, subject: str, body: bytes, headers: Mapping[str, str] | None = None
-    ) -> None:
+    async def _append(self, subject: str, body: bytes) -> None:
         sent = await self._log.append(
             subject,
             body,
             msg_id=new_event_id(),
             guard=None,
-            headers=headers or {},
+            headers={},
             timeout=_PUT_TIMEOUT,
         )
         await sent
 
     async def _info(self, name: str) -> _ObjectInfo | None:
-        frames = await direct_get(
-            self._client, self._stream, {"multi_last": [_meta_subject(name)], "batch": 1}
-        )
-        try:
-            info = msgspec.json.decode(frames[0][0], type=_ObjectInfo) if frames else None
-        except msgspec.DecodeError:
-            # Written by somebody else: put again, it is as if it was not there.
-            return None
-        return None if info is None or info.deleted else info
+        # The first counts: a content never changes, so nobody has to say it anew.
+        request = {"seq": 1, "next_by_subj": _meta_subject(name), "batch": _METAS}
+        for body, _ in await direct_get(self._client, self._stream, request):
+            with contextlib.suppress(msgspec.DecodeError):
+                info = msgspec.json.decode(body, type=_ObjectInfo)
+                if not info.deleted:
+                    return info
+        # What somebody else wrote is as if it was not there: it can be put again.
+        return None
 
     async def get(self, name: str, limit: int) -> bytes | None:
         """Return an object of at most *limit* bytes, or None where there is none."""
@@ -242,7 +241,8 @@ class NatsObjects:
                     content += message.body
                 if len(content) > info.size:
                     break
-        return bytes(content)
+        # What somebody put behind it later is not of it.
+        return bytes(content[: info.size])
 
 
 def _meta_subject(name: str) -> str:

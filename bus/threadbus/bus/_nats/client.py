@@ -332,6 +332,11 @@ class DirectClient(SteadyClient):
             if f'"{asked.subject.lower()}"' in text:
                 asked.fail(PermissionDeniedError("publishing", asked.subject))
 
+    def on_revoked(self, url: str) -> None:
+        """Fail what was asked: the server does not let this identity in any more."""
+        for asked in list(self._outstanding.values()):
+            asked.fail(PermissionDeniedError("connecting", url))
+
     def on_reconnected(self) -> None:
         """Fail what was asked of the connection before."""
         for asked in list(self._outstanding.values()):

@@ -34,6 +34,9 @@ _PLACE: Final = re.compile(
     rb"\r\nNats-Subject: ([^\r]+)\r\nNats-Sequence: (\d+)\r\nNats-Time-Stamp: ([^\r]+)\r\n"
 )
 _PLACE_START: Final = b"\r\nNats-Subject: "
+# What the server adds where it answers a direct get, and where it fills the inboxes.
+_SEQUENCE_START: Final = b"\r\nNats-Sequence: "
+_SOURCE_START: Final = b"\r\nNats-Stream-Source: "
 
 
 DirectFrame: TypeAlias = tuple[bytes, bytes]
@@ -236,7 +239,18 @@ def stored_message(body: bytes, raw: bytes) -> StoredMessage | None:
         return None
     subject, seq, stamp = place.groups()
     # The server takes any bytes as a subject.
-    return StoredMessage(int(seq), subject.decode("utf-8", "replace"), body, _time(stamp))
+    text = subject.decode("utf-8", "replace")
+    return StoredMessage(int(seq), text, body, _time(stamp), is_relayed(raw))
+
+
+def is_relayed(raw: bytes) -> bool:
+    """Whether a message that was just read had been stored as the answer to a request.
+
+    A client may name any subject for an answer, also one that it must not publish on: asked for a
+    message by a direct get, or for one of an inbox, the server puts that message there. It then has
+    what the server added for the answer, besides what it adds now.
+    """
+    return raw.count(_SEQUENCE_START) > 1 or _SOURCE_START in raw
 
 
 def parse_time(text: str) -> int:

@@ -263,6 +263,11 @@ class NatsLog:
             if f'"{row.subject.lower()}"' in message:
                 self._fail(key, PermissionDeniedError("publishing", row.subject))
 
+    def on_revoked(self, url: str) -> None:
+        """Fail every append: the server does not let this identity in any more."""
+        for key in list(self._rows):
+            self._fail(key, PermissionDeniedError("connecting", url))
+
     async def on_reconnected(self) -> None:
         """Send everything outstanding again; its ids keep it from being stored twice."""
         for key, row in list(self._rows.items()):

@@ -100,7 +100,8 @@ def _bucket(name: str, **extra: Any) -> StreamSpec:
             "discard": "new",
             "storage": "file",
             "allow_direct": True,
-            "allow_rollup_hdrs": True,
+            # Who may write one key could otherwise take all others away, by a header.
+            "allow_rollup_hdrs": False,
             "deny_delete": True,
             **extra,
         },
@@ -145,6 +146,8 @@ def specs(replicas: int) -> tuple[StreamSpec, ...]:
         _bucket(AGENTS_BUCKET, num_replicas=replicas),
         _bucket(
             PRESENCE_BUCKET,
+            # The server wants it for the markers. Heartbeats that are taken away come again.
+            allow_rollup_hdrs=True,
             allow_msg_ttl=True,
             subject_delete_marker_ttl=_MARKER_TTL_NS,
             num_replicas=replicas,
@@ -156,7 +159,7 @@ def specs(replicas: int) -> tuple[StreamSpec, ...]:
                 "discard": "new",
                 "storage": "file",
                 "allow_direct": True,
-                "allow_rollup_hdrs": True,
+                "allow_rollup_hdrs": False,
                 "num_replicas": replicas,
             },
             _FIXED - {"deny_delete", "deny_purge"},

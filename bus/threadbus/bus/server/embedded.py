@@ -22,6 +22,7 @@ from threadbus.bus.server.binary import find_server_binary
 from threadbus.bus.server.folder import ServerFolder
 from threadbus.bus.server.process import LeashedServer, finish
 from threadbus.bus.server.ready import until_ready
+from threadbus.bus.server.reloading import reload_process
 from threadbus.bus.server.settings import ServerSettings, check_address, server_url
 from threadbus.bus.server_errors import (
     ServerStartTimeoutError,
@@ -45,7 +46,7 @@ class EmbeddedServer:
     Args:
         data: Folder of the streams, the log and the configuration; made if it is missing. None
             takes a temporary folder that is removed at the end.
-        host: Where to listen. There are no credentials: whoever reaches the port is let in.
+        host: Where to listen. Without *access* in the settings whoever reaches the port is let in.
         port: Where to listen; 0 takes a free port.
         settings: Limits and options.
         start_timeout: How long :meth:`start` may take.
@@ -95,7 +96,8 @@ class EmbeddedServer:
     @property
     def url(self) -> str:
         """Where to connect; stays the same over :meth:`kill` and :meth:`start`."""
-        return server_url(self._host, self.port)
+        scheme = "tls" if self._settings.tls_cert is not None else "nats"
+        return server_url(self._host, self.port, scheme)
 
     @property
     def port(self) -> int:
@@ -191,6 +193,17 @@ class EmbeddedServer:
                 if self._server is not None:
                     await self._server.kill()
                 raise
+
+    async def reload(self) -> None:
+        """Have the running server read its accounts again; who is not in them any more is cut.
+
+        Cancellation: it may have reloaded.
+
+        Raises:
+            ServerStateError: It does not run.
+            ReloadError: It did not take them; the old ones are in force.
+        """
+        await reload_process(self.pid, self.log_path)
 
     async def stop(self, deadline: timedelta | None = None) -> None:
         """End the server: SIGTERM, and SIGKILL after *deadline*. Idempotent.

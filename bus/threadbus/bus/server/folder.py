@@ -1,6 +1,7 @@
 """The data folder of a server and what is in it.
 
 server.conf     written by us at each start, mode 0600
+access.conf     a link to the accounts, where there are some; included by server.conf
 server.lock     who uses the folder
 server.log      the server's log; turned over, three files are kept
 server.err      what the server printed before it opened its log, and a panic
@@ -20,7 +21,7 @@ import msgspec
 
 from threadbus.bus.server.files import size_of, tail, write_private
 from threadbus.bus.server.lock import DataLock
-from threadbus.bus.server.settings import ServerSettings, render_config
+from threadbus.bus.server.settings import ACCESS_LINK, ServerSettings, render_config
 from threadbus.bus.server_errors import DataFolderError
 
 
@@ -88,6 +89,7 @@ class ServerFolder:
             for stale in self._ports.glob("*.ports"):
                 # Of a killed server, whose pid may come again.
                 stale.unlink()
+            _link(self.path / ACCESS_LINK, settings.access)
             write_private(self.config, content)
             self._log_start = size_of(self.log)
         except OSError as error:
@@ -106,6 +108,14 @@ class ServerFolder:
     def last_lines(self) -> tuple[str, ...]:
         """Return what the server printed and logged last since the configuration was written."""
         return tail(self.output) + tail(self.log, self._log_start)
+
+
+def _link(link: Path, target: Path | None) -> None:
+    """Let *link* lead to *target*, or to nothing."""
+    link.unlink(missing_ok=True)
+    if target is not None:
+        link.symlink_to(target.absolute())
+        target.stat()
 
 
 def _make(given: Path | None) -> Path:

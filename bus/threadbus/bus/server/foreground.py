@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -40,7 +40,7 @@ async def run_foreground(
     host: str = "127.0.0.1",
     port: int = DEFAULT_PORT,
     settings: ServerSettings | None = None,
-    on_ready: Callable[[EmbeddedServer], None] | None = None,
+    on_ready: Callable[[EmbeddedServer], Awaitable[None] | None] | None = None,
 ) -> None:
     """Run a server until SIGINT, SIGTERM or SIGHUP, and make it known to :func:`read_state`.
 
@@ -50,7 +50,7 @@ async def run_foreground(
 
     Args:
         data: The data folder, which outlives the server; None is the user's own.
-        host: Where to listen. There are no credentials: whoever reaches the port is let in.
+        host: Where to listen. Without *access* in the settings whoever reaches the port is let in.
         port: Where to listen; 0 takes a free port.
         settings: Limits and options.
         on_ready: Called once, when the server answers.
@@ -119,7 +119,9 @@ def _ended_by_signals(running: asyncio.Timeout) -> Generator[None, None, None]:
             signal.signal(number, before[number])
 
 
-async def _serve(server: EmbeddedServer, on_ready: Callable[[EmbeddedServer], None] | None) -> None:
+async def _serve(
+    server: EmbeddedServer, on_ready: Callable[[EmbeddedServer], Awaitable[None] | None] | None
+) -> None:
     async with server:
         state = ServerState(
             url=server.url,
@@ -131,7 +133,9 @@ async def _serve(server: EmbeddedServer, on_ready: Callable[[EmbeddedServer], No
         write_state(state, server.port)
         try:
             if on_ready is not None:
-                on_ready(server)
+                doing = on_ready(server)
+                if doing is not None:
+                    await doing
             exit_code = await server.wait()
             raise ServerExitedError(exit_code, server.log_tail, str(server.log_path))
         finally:

@@ -35,6 +35,7 @@ class ServerInfo(msgspec.Struct, frozen=True):
     max_payload: int = 0
     jetstream: bool = False
     auth_required: bool = False
+    tls_required: bool = False
 
 
 class _Answer(msgspec.Struct, frozen=True):
@@ -75,6 +76,9 @@ async def find_jetstream(
             info = await _first_line(reader, timeout)
             if info is None:
                 return None
+            if info.auth_required or info.tls_required:
+                # We have no key. It opens its port once its streams are there.
+                return info if info.jetstream else None
             writer.write(_CONNECT + request)
             if await _good_answer(reader, timeout):
                 return info

@@ -33,7 +33,10 @@ _HOST: Final = re.compile(r"[A-Za-z0-9._:-]{1,253}", re.ASCII)
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,63}", re.ASCII)
 _WILDCARDS: Final[Mapping[str, str]] = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - read, not bound
 
-_Json: TypeAlias = "dict[str, _Json] | str | int"
+_Json: TypeAlias = "Mapping[str, _Json] | str | int"
+
+ACCESS_LINK: Final = "access.conf"
+"""The name under which a data folder has the accounts, a link to :attr:`ServerSettings.access`."""
 
 
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -61,6 +64,18 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     None is the server's own default, two minutes in 2.15. A killed server loses nothing either
     way; this is about a machine that loses power.
     """
+    access: Path | None = None
+    """File of accounts (``AccessFolder.config``): only who has a key in it is let in."""
+    tls_cert: Path | None = None
+    """File with the server's certificate (PEM); with *tls_key* it takes TLS connections only."""
+    tls_key: Path | None = None
+    """File with the key of *tls_cert* (PEM)."""
+    tls_ca: Path | None = None
+    """File with certificates (PEM): a client must have one that they vouch for (mutual TLS)."""
+    max_pending_bytes: int | None = None
+    """Bytes that may wait for one client that does not read; beyond it is cut off."""
+    max_subscriptions: int | None = None
+    """Subscriptions of one connection."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -77,6 +92,16 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             if value is not None:
                 _check(setting, value, 1, _MAX_STORE_BYTES)
         _check("max_consumers", self.max_consumers, 1, 1_000_000)
+        if self.max_pending_bytes is not None:
+            _check("max_pending_bytes", self.max_pending_bytes, _KIB, _MAX_STORE_BYTES)
+        if self.max_subscriptions is not None:
+            _check("max_subscriptions", self.max_subscriptions, 1, 100_000_000)
+        if (self.tls_cert is None) != (self.tls_key is None) or (
+            self.tls_ca is not None and self.tls_cert is None
+        ):
+            raise InvalidServerSettingError(
+                "tls_cert", str(self.tls_cert), "given together with tls_key; tls_ca needs both"
+            )
         if isinstance(self.sync_interval, timedelta) and not (
             timedelta(milliseconds=1) <= self.sync_interval <= timedelta(hours=1)
         ):
@@ -104,10 +129,11 @@ def reachable_host(host: str) -> str:
     return _WILDCARDS.get(host, host)
 
 
-def server_url(host: str, port: int) -> str:
+def server_url(host: str, port: int, scheme: str = "nats") -> str:
     """Return the URL to connect to for a server that listens on *host* and *port*."""
     reachable = reachable_host(host)
-    return f"nats://[{reachable}]:{port}" if ":" in reachable else f"nats://{reachable}:{port}"
+    bracketed = f"[{reachable}]" if ":" in reachable else reachable
+    return f"{scheme}://{bracketed}:{port}"
 
 
 def render_config(
@@ -156,6 +182,25 @@ def render_config(
     if settings.monitor_port is not None:
         bracketed = f"[{host}]" if ":" in host else host
         config["http"] = f"{bracketed}:{settings.monitor_port or -1}"
-    if not str(data).isprintable():
-        raise DataFolderError(str(data), "its path has control characters or is not UTF-8")
-    return json.dumps(config, indent=2, ensure_ascii=False).encode() + b"\n"
+    if settings.max_pending_bytes is not None:
+        config["max_pending"] = settings.max_pending_bytes
+    if settings.max_subscriptions is not None:
+        config["max_subscriptions"] = settings.max_subscriptions
+    tls = {
+        name: str(path.absolute())
+        for name, path in (
+            ("cert_file", settings.tls_cert),
+            ("key_file", settings.tls_key),
+            ("ca_file", settings.tls_ca),
+        )
+        if path is not None
+    }
+    if tls:
+        config["tls"] = {**tls, "verify": settings.tls_ca is not None}
+    for path in (str(data), *tls.values()):
+        if not path.isprintable():
+            raise DataFolderError(path, "its path has control characters or is not UTF-8")
+    content = json.dumps(config, indent=2, ensure_ascii=False).encode() + b"\n"
+    if settings.access is not None:
+        content += b'include "%b"\n' % ACCESS_LINK.encode()
+    return content

@@ -73,9 +73,17 @@ def read_state(port: int | None = None) -> ServerState | None:
     state = _read_living(_state_file(folder, DEFAULT_PORT if port is None else port))
     if state is not None or port is not None:
         return state
-    files = sorted(folder.glob("server-*.json"))[:_MAX_STATE_FILES]
-    living = [state for state in map(_read_living, files) if state is not None]
-    return max(living, key=lambda state: state.started_at, default=None)
+    return max(living_servers(), key=lambda state: state.started_at, default=None)
+
+
+def living_servers() -> list[ServerState]:
+    """Return every running server of this user.
+
+    Raises:
+        DataFolderError: The user has no home folder.
+    """
+    files = sorted(state_folder().glob("server-*.json"))[:_MAX_STATE_FILES]
+    return [state for state in map(_read_living, files) if state is not None]
 
 
 def write_state(state: ServerState, port: int) -> None:

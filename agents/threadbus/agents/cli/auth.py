@@ -1,0 +1,245 @@
+"""``bus auth …``: who may do what on a server of one's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final, TypeAlias
+
+import msgspec
+import typer
+
+from threadbus.agents.cli.app import app, command, command_group
+from threadbus.agents.cli.results import (
+    AuthChanged,
+    AuthLimited,
+    AuthList,
+    AuthRoles,
+    IdentityRow,
+    RoleLine,
+)
+from threadbus.agents.cli.shell import Shell, cell, table
+from threadbus.bus import access
+
+group: Final = command_group("auth", "Say who may do what: nkeys, roles, tenants.")
+app.add_typer(group, rich_help_panel="Set up")
+
+FolderOption: TypeAlias = Annotated[
+    Path | None, typer.Option("--folder", help="The access folder; yours if absent.")
+]
+Name: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="A name: an agent's.")]
+TenantOption: TypeAlias = Annotated[
+    str, typer.Option("--tenant", help="The tenant: streams and agents of its own.")
+]
+CanOption: TypeAlias = Annotated[
+    list[access.Extra] | None, typer.Option("--can", help="What it may do besides; several times.")
+]
+_MAIN: Final = "main"
+
+
+@command("init", group=group)
+async def init(shell: Shell, folder: FolderOption = None, tenant: TenantOption = _MAIN) -> None:
+    """Make an access folder with a tenant and its operator, or add a tenant to it."""
+    where = access.AccessFolder(folder)
+    made = await where.init(tenant)
+    await _tell(shell, where, tenant, made, "is the operator of")
+    if not shell.json:
+        shell.say("Next:")
+        shell.say(f"  bus up --auth {where.path}")
+        shell.say(f"  bus auth add-agent NAME{_flags(folder, tenant)}")
+
+
+@command("add-agent", group=group)
+async def add_agent(
+    shell: Shell,
+    name: Name,
+    can: CanOption = None,
+    folder: FolderOption = None,
+    tenant: TenantOption = _MAIN,
+) -> None:
+    """Add an agent: it speaks and is woken under its own name only."""
+    where = access.AccessFolder(folder)
+    made = await where.add(name, access.Role.AGENT, tenant=tenant, can=can or ())
+    await _tell(shell, where, tenant, made, "is an agent of")
+
+
+@command("add-gateway", group=group)
+async def add_gateway(
+    shell: Shell,
+    name: Name,
+    acts_for: Annotated[
+        list[str], typer.Option("--for", help="A name that it speaks as; several times, * is all.")
+    ],
+    can: CanOption = None,
+    folder: FolderOption = None,
+    tenant: TenantOption = _MAIN,
+) -> None:
+    """Add a gateway: it acts for the agents that are named, and for nobody else."""
+    where = access.AccessFolder(folder)
+    made = await where.add(
+        name, access.Role.GATEWAY, tenant=tenant, acts_for=acts_for, can=can or ()
+    )
+    await _tell(shell, where, tenant, made, f"is a gateway for {', '.join(acts_for)} of")
+
+
+@command("add-observer", group=group)
+async def add_observer(
+    shell: Shell,
+    name: Name,
+    can: CanOption = None,
+    folder: FolderOption = None,
+    tenant: TenantOption = _MAIN,
+) -> None:
+    """Add an observer: it reads everything and writes nothing."""
+    where = access.AccessFolder(folder)
+    made = await where.add(name, access.Role.OBSERVER, tenant=tenant, can=can or ())
+    await _tell(shell, where, tenant, made, "is an observer of")
+
+
+@command("add-operator", group=group)
+async def add_operator(
+    shell: Shell, name: Name, folder: FolderOption = None, tenant: TenantOption = _MAIN
+) -> None:
+    """Add another operator: it may do everything in its tenant."""
+    where = access.AccessFolder(folder)
+    made = await where.add(name, access.Role.OPERATOR, tenant=tenant)
+    await _tell(shell, where, tenant, made, "is an operator of")
+
+
+@command("rotate", group=group)
+async def rotate(
+    shell: Shell, name: Name, folder: FolderOption = None, tenant: TenantOption = _MAIN
+) -> None:
+    """Give somebody a new key; whoever is connected with the old one is cut off."""
+    where = access.AccessFolder(folder)
+    made = await where.rotate(name, tenant)
+    await _tell(shell, where, tenant, made, "has a new key in")
+
+
+@command("revoke", group=group)
+async def revoke(
+    shell: Shell, name: Name, folder: FolderOption = None, tenant: TenantOption = _MAIN
+) -> None:
+    """Take somebody out; what he said stays, his connections are cut off."""
+    where = access.AccessFolder(folder)
+    gone = await where.revoke(name, tenant)
+    await _tell(shell, where, tenant, gone, "is no longer in", has_key=False)
+
+
+@command("limit", group=group)
+async def limit(
+    shell: Shell,
+    connections: Annotated[int, typer.Option(min=0, help="Connections at a time; 0: open.")] = 0,
+    file_bytes: Annotated[int, typer.Option(min=0, help="Bytes of all streams; 0: open.")] = 0,
+    folder: FolderOption = None,
+    tenant: TenantOption = _MAIN,
+) -> None:
+    """Bound what a tenant may take of the server."""
+    where = access.AccessFolder(folder)
+    await where.limit(tenant, max_connections=connections, max_file_bytes=file_bytes)
+    found = await access.reload_servers(where.config)
+    if shell.json:
+        shell.result(
+            AuthLimited(
+                tenant=tenant, connections=connections, file_bytes=file_bytes, reloaded=found
+            )
+        )
+        return
+    shell.say(f"tenant {tenant} is bounded", "bold")
+    _tell_reloaded(shell, where, found)
+
+
+@command("list", group=group)
+def list_(shell: Shell, folder: FolderOption = None) -> None:
+    """Show who there is; no secrets."""
+    where = access.AccessFolder(folder)
+    rows = [_row(tenant.name, one) for tenant in where.tenants() for one in tenant.identities]
+    if shell.json:
+        shell.result(AuthList(folder=str(where.path), identities=rows))
+        return
+    made = table("tenant", "name", "role", "acts for", "can", "public key", "since")
+    for row in rows:
+        made.add_row(
+            *(cell(text) for text in (row.tenant, row.name, row.role)),
+            cell(" ".join(row.acts_for) or "-"),
+            cell(" ".join(row.can) or "-"),
+            cell(row.public_key),
+            cell(row.added_at),
+        )
+    shell.table(made)
+
+
+@command("roles", group=group)
+def roles(shell: Shell) -> None:
+    """Show the table: what each role may publish and subscribe to."""
+    rows = {role.value: row for role, row in access.ROLES.items()}
+    rows |= {f"--can {extra.value}": row for extra, row in access.EXTRAS.items()}
+    lines = [
+        RoleLine(
+            name=name, about=row.about, publish=list(row.publish), subscribe=list(row.subscribe)
+        )
+        for name, row in rows.items()
+    ]
+    if shell.json:
+        shell.result(AuthRoles(roles=lines))
+        return
+    for line in lines:
+        shell.say(f"{line.name}: {line.about}", "bold")
+        for verb, subjects in (("publish", line.publish), ("subscribe", line.subscribe)):
+            for subject in subjects:
+                shell.say(f"  {verb:<9}  {subject}")
+
+
+@command("reload", group=group)
+async def reload(shell: Shell, folder: FolderOption = None) -> None:
+    """Have the running servers of this user (`bus up --auth`) read the accounts again."""
+    where = access.AccessFolder(folder)
+    where.tenants()
+    found = await access.reload_servers(where.config)
+    shell.say(f"reloaded: {', '.join(map(str, found)) or 'no server of yours runs with it'}")
+
+
+def _row(tenant: str, one: access.Identity) -> IdentityRow:
+    return IdentityRow(
+        tenant=tenant,
+        name=one.name,
+        role=one.role.value,
+        public_key=one.public_key,
+        acts_for=list(one.acts_for),
+        can=[extra.value for extra in one.can],
+        added_at=one.added_at,
+    )
+
+
+async def _tell(
+    shell: Shell,
+    where: access.AccessFolder,
+    tenant: str,
+    one: access.Identity,
+    what: str,
+    *,
+    has_key: bool = True,
+) -> None:
+    """Put the change in force where a server runs, and say it."""
+    found = await access.reload_servers(where.config)
+    key = str(where.key_path(one.name, tenant)) if has_key else ""
+    if shell.json:
+        row = msgspec.structs.asdict(_row(tenant, one))
+        shell.result(AuthChanged(**row, key_file=key, reloaded=found))
+        return
+    shell.say(f"{one.name} {what} tenant {tenant}", "bold")
+    if key:
+        shell.say(f"  nkey  {key}   (secret: move it to whom it belongs)")
+        shell.say(f"  use   BUS_NKEY={key}")
+    _tell_reloaded(shell, where, found)
+
+
+def _tell_reloaded(shell: Shell, where: access.AccessFolder, found: list[int]) -> None:
+    if found:
+        shell.say(f"  the running server has it ({', '.join(map(str, found))})")
+    else:
+        shell.say(f"  no server of yours runs with it: include {where.config}", "dim")
+
+
+def _flags(folder: Path | None, tenant: str) -> str:
+    flags = "" if folder is None else f" --folder {folder}"
+    return flags if tenant == _MAIN else f"{flags} --tenant {tenant}"

@@ -1,0 +1,38 @@
+"""Access control: who may do what, enforced by the NATS server.
+
+:mod:`threadbus.bus.roles` is the table of what each role may do, :class:`AccessFolder` keeps the
+identities and their nkeys in files and writes the part of the server's configuration that says so.
+"""
+
+from threadbus.bus.access.checking import check_config, reload_servers
+from threadbus.bus.access.folder import AccessFolder, default_access_folder
+from threadbus.bus.access.identities import Identity, Tenant
+from threadbus.bus.roles import (
+    ANYBODY,
+    EXTRAS,
+    ROLES,
+    Extra,
+    Permissions,
+    Role,
+    RoleRow,
+    permissions_of,
+    who_may,
+)
+
+__all__ = [
+    "ANYBODY",
+    "EXTRAS",
+    "ROLES",
+    "AccessFolder",
+    "Extra",
+    "Identity",
+    "Permissions",
+    "Role",
+    "RoleRow",
+    "Tenant",
+    "check_config",
+    "default_access_folder",
+    "permissions_of",
+    "reload_servers",
+    "who_may",
+]

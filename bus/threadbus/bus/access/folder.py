@@ -1,0 +1,257 @@
+"""The folder of the identities.
+
+access.json                 who there is; no secrets
+accounts.conf               the part of the server's configuration, made from it
+keys/<tenant>/<name>.nk     the nkey seed of each, to be moved to whom it belongs
+
+The folder has mode 0700 and every file 0600. A change is made under a lock, is tried by
+``nats-server -t`` first, and replaces each file at once.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from threadbus.bus.access.checking import check_config
+from threadbus.bus.access.identities import DEFAULT_TENANT, AccessState, Identity, Tenant
+from threadbus.bus.access.keys import make_key, write_key
+from threadbus.bus.access_errors import (
+    AccessFolderError,
+    IdentityExistsError,
+    UnknownIdentityError,
+)
+from threadbus.bus.roles import ANYBODY, Extra, Role
+from threadbus.bus.server.files import write_private
+from threadbus.bus.server.state import state_folder
+from threadbus.schemas import parse_agent_name
+
+_MAX_STATE_BYTES: Final = 64 * 1024 * 1024
+OPERATOR: Final = "operator"
+
+
+def default_access_folder() -> Path:
+    """Return the folder that ``bus auth`` uses when none is named."""
+    return state_folder() / "auth"
+
+
+class AccessFolder:
+    """The identities in one folder; constructing it reads nothing."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = (default_access_folder() if path is None else path).absolute()
+        self._state = self.path / "access.json"
+
+    @property
+    def config(self) -> Path:
+        """The part of the server's configuration: ``include`` it, or ``bus up --auth``."""
+        return self.path / "accounts.conf"
+
+    def key_path(self, name: str, tenant: str = DEFAULT_TENANT) -> Path:
+        """Return where the nkey of an identity is written."""
+        return self.path / "keys" / tenant / f"{name}.nk"
+
+    def tenants(self) -> tuple[Tenant, ...]:
+        """Return every tenant with its identities.
+
+        Raises:
+            AccessFolderError: it cannot be read, or `bus auth init` was not called.
+        """
+        return self._read().tenants
+
+    async def init(self, tenant: str = DEFAULT_TENANT) -> Identity:
+        """Make the folder and, in it, a tenant with its operator.
+
+        Raises:
+            IdentityExistsError: the tenant is there already.
+            AccessError: see :mod:`threadbus.bus.access_errors`.
+
+        Cancellation: the folder is as it was, but for the key of who was not added.
+        """
+        parse_agent_name(tenant)
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise AccessFolderError(str(self.path), error.strerror or str(error)) from error
+        with self._locked():
+            state = self._read() if self._state.exists() else AccessState()
+            if state.find(tenant) is not None:
+                raise IdentityExistsError(tenant, tenant, "tenant")
+            made = self._make_key(tenant, OPERATOR, Role.OPERATOR)
+            await self._write(state.with_tenant(Tenant(name=tenant, identities=(made,))))
+            return made
+
+    async def add(
+        self,
+        name: str,
+        role: Role,
+        *,
+        tenant: str = DEFAULT_TENANT,
+        acts_for: Sequence[str] = (),
+        can: Sequence[Extra] = (),
+    ) -> Identity:
+        """Add an identity with a key of its own.
+
+        Args:
+            name: an agent's name; of an observer or operator a name of its own.
+            role: the row of the table.
+            tenant: whose it is.
+            acts_for: of a gateway: the other names that it speaks as; ``*`` is everybody.
+            can: what it may do besides.
+
+        Raises:
+            InvalidNameError: a name is outside the grammar.
+            IdentityExistsError, UnknownIdentityError, AccessError: it cannot be added.
+
+        Cancellation: as :meth:`init`.
+        """
+        parse_agent_name(name)
+        for other in acts_for:
+            if other != ANYBODY:
+                parse_agent_name(other)
+        with self._locked():
+            state = self._read()
+            where = self._tenant(state, tenant)
+            there = where.find(name)
+            if there is not None:
+                raise IdentityExistsError(name, tenant, there.role)
+            made = self._make_key(tenant, name, role)
+            made = msgspec.structs.replace(made, acts_for=tuple(acts_for), can=tuple(can))
+            await self._write(state.with_tenant(_with(where, name, made)))
+            return made
+
+    async def rotate(self, name: str, tenant: str = DEFAULT_TENANT) -> Identity:
+        """Give an identity a new key; the old one is worth nothing once the server reloads.
+
+        Raises:
+            UnknownIdentityError: there is none of that name.
+            AccessError: see :mod:`threadbus.bus.access_errors`.
+
+        Cancellation: the old key may be in force and its file gone; rotate again.
+        """
+        with self._locked():
+            state = self._read()
+            where = self._tenant(state, tenant)
+            old = self._identity(where, name)
+            made = self._make_key(tenant, name, old.role)
+            made = msgspec.structs.replace(old, public_key=made.public_key, added_at=made.added_at)
+            await self._write(state.with_tenant(_with(where, name, made)))
+            return made
+
+    async def revoke(self, name: str, tenant: str = DEFAULT_TENANT) -> Identity:
+        """Take an identity out; its connections are cut once the server reloads.
+
+        Raises:
+            UnknownIdentityError: there is none of that name.
+            AccessError: see :mod:`threadbus.bus.access_errors`.
+
+        Cancellation: it may or may not be out; revoke it again.
+        """
+        with self._locked():
+            state = self._read()
+            where = self._tenant(state, tenant)
+            gone = self._identity(where, name)
+            await self._write(state.with_tenant(_with(where, name, None)))
+            self.key_path(name, tenant).unlink(missing_ok=True)
+            return gone
+
+    async def limit(
+        self, tenant: str = DEFAULT_TENANT, *, max_connections: int = 0, max_file_bytes: int = 0
+    ) -> Tenant:
+        """Bound what a tenant may take of the server; 0 leaves it open.
+
+        Raises:
+            UnknownIdentityError: there is no such tenant.
+            AccessError: see :mod:`threadbus.bus.access_errors`.
+
+        Cancellation: it may or may not be in force; set it again.
+        """
+        with self._locked():
+            state = self._read()
+            bounded = msgspec.structs.replace(
+                self._tenant(state, tenant),
+                max_connections=max_connections,
+                max_file_bytes=max_file_bytes,
+            )
+            await self._write(state.with_tenant(bounded))
+            return bounded
+
+    def _make_key(self, tenant: str, name: str, role: Role) -> Identity:
+        seed, public = make_key()
+        write_key(self.key_path(name, tenant), seed)
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        return Identity(name=name, role=role, public_key=public, added_at=now)
+
+    @staticmethod
+    def _tenant(state: AccessState, name: str) -> Tenant:
+        found = state.find(name)
+        if found is None:
+            raise UnknownIdentityError("tenant", name, [one.name for one in state.tenants])
+        return found
+
+    @staticmethod
+    def _identity(tenant: Tenant, name: str) -> Identity:
+        found = tenant.find(name)
+        if found is None:
+            known = [one.name for one in tenant.identities]
+            raise UnknownIdentityError(f"identity of tenant {tenant.name}", name, known)
+        return found
+
+    def _read(self) -> AccessState:
+        try:
+            with self._state.open("rb") as file:
+                return msgspec.json.decode(file.read(_MAX_STATE_BYTES), type=AccessState)
+        except FileNotFoundError:
+            raise AccessFolderError(
+                str(self.path), "nothing there yet; make it with `bus auth init`"
+            ) from None
+        except OSError as error:
+            raise AccessFolderError(str(self.path), error.strerror or str(error)) from error
+        except msgspec.DecodeError as error:
+            raise AccessFolderError(str(self.path), f"access.json: {error}") from error
+
+    async def _write(self, state: AccessState) -> None:
+        config = state.to_config()
+        await check_config(config)
+        try:
+            write_private(self._state, msgspec.json.format(msgspec.json.encode(state)) + b"\n")
+            write_private(self.config, config)
+        except OSError as error:
+            raise AccessFolderError(str(self.path), error.strerror or str(error)) from error
+
+    @contextmanager
+    def _locked(self) -> Generator[None]:
+        """Let one command at a time change the folder."""
+        try:
+            fd = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:
+            raise AccessFolderError(
+                str(self.path), "no such folder; make it with `bus auth init`"
+            ) from None
+        except OSError as error:
+            raise AccessFolderError(str(self.path), error.strerror or str(error)) from error
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
+        except BlockingIOError:
+            raise AccessFolderError(
+                str(self.path), "another command changes it just now; try again"
+            ) from None
+        finally:
+            os.close(fd)
+
+
+def _with(tenant: Tenant, name: str, identity: Identity | None) -> Tenant:
+    others = [one for one in tenant.identities if one.name != name]
+    if identity is not None:
+        others.append(identity)
+    return msgspec.structs.replace(
+        tenant, identities=tuple(sorted(others, key=lambda one: one.name))
+    )

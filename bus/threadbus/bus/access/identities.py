@@ -1,0 +1,82 @@
+"""Who there is: the identities of each tenant, without their secrets."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from threadbus.bus.roles import Extra, Role, permissions_of
+
+DEFAULT_TENANT: Final = "main"
+
+
+class Identity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Somebody with an nkey."""
+
+    name: str
+    role: Role
+    public_key: str
+    acts_for: tuple[str, ...] = ()
+    can: tuple[Extra, ...] = ()
+    added_at: str = ""
+    """When its present key was made, in UTC."""
+
+    def to_user(self) -> dict[str, Any]:
+        """Return the user as the server's configuration has it."""
+        if self.role is Role.OPERATOR:
+            return {"nkey": self.public_key}
+        allowed = permissions_of(self.role, self.name, acts_for=self.acts_for, can=self.can)
+        return {
+            "nkey": self.public_key,
+            "permissions": {
+                "publish": list(allowed.publish),
+                "subscribe": list(allowed.subscribe),
+            },
+        }
+
+
+class Tenant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One NATS account: its own streams, registry and identities; nothing is seen across."""
+
+    name: str
+    identities: tuple[Identity, ...] = ()
+    max_connections: int = 0
+    """Connections at a time; 0 leaves it open."""
+    max_file_bytes: int = 0
+    """Bytes on disk of all its streams together; 0 leaves it open."""
+
+    def find(self, name: str) -> Identity | None:
+        """Return the identity of that name."""
+        return next((one for one in self.identities if one.name == name), None)
+
+    def to_account(self) -> dict[str, Any]:
+        """Return the account as the server's configuration has it."""
+        jetstream = {"max_file": self.max_file_bytes} if self.max_file_bytes else "enabled"
+        account: dict[str, Any] = {
+            "jetstream": jetstream,
+            "users": [identity.to_user() for identity in self.identities],
+        }
+        if self.max_connections:
+            account["limits"] = {"max_connections": self.max_connections}
+        return account
+
+
+class AccessState(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``access.json`` holds."""
+
+    tenants: tuple[Tenant, ...] = ()
+
+    def find(self, name: str) -> Tenant | None:
+        """Return the tenant of that name."""
+        return next((one for one in self.tenants if one.name == name), None)
+
+    def with_tenant(self, tenant: Tenant) -> AccessState:
+        """Return the state with *tenant* in place of the one of its name, or added."""
+        others = [one for one in self.tenants if one.name != tenant.name]
+        return AccessState(tenants=tuple(sorted([*others, tenant], key=lambda one: one.name)))
+
+    def to_config(self) -> bytes:
+        """Return the part of the server's configuration: an account for each tenant."""
+        accounts = {tenant.name: tenant.to_account() for tenant in self.tenants}
+        return msgspec.json.format(msgspec.json.encode({"accounts": accounts})) + b"\n"

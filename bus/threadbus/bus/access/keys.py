@@ -1,0 +1,64 @@
+"""nkeys: Ed25519 key pairs in the form that NATS has for them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Final
+
+import nkeys  # type: ignore[import-untyped]  # pyright: ignore[reportMissingTypeStubs]
+
+from threadbus.bus.access_errors import KeyFileError
+from threadbus.bus.server.files import write_private
+
+_SEED_BYTES: Final = 32
+_MAX_FILE_BYTES: Final = 4096
+_keys: Any = nkeys
+
+
+def make_key() -> tuple[bytes, str]:
+    """Make a key pair of a user; return its seed, which is secret, and its public key."""
+    seed: bytes = _keys.encode_seed(os.urandom(_SEED_BYTES), _keys.PREFIX_BYTE_USER)
+    return seed, public_key(seed)
+
+
+def public_key(seed: bytes) -> str:
+    """Return the public key of a seed."""
+    pair = _keys.from_seed(bytearray(seed))
+    try:
+        return str(pair.public_key.decode())
+    finally:
+        pair.wipe()
+
+
+def write_key(path: Path, seed: bytes) -> None:
+    """Write a seed to a file that only its owner can read (mode 0600)."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_private(path, seed + b"\n")
+    except OSError as error:
+        raise KeyFileError(str(path), error.strerror or str(error)) from error
+
+
+def check_key_file(path: str) -> None:
+    """Check that a file holds the seed of a user and that only its owner can read it.
+
+    Raises:
+        KeyFileError: it does not; says nothing of what it holds.
+    """
+    try:
+        mode = Path(path).stat().st_mode
+        with Path(path).open("rb") as file:
+            seed = file.read(_MAX_FILE_BYTES).strip()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise KeyFileError(path, reason or "no such path") from error
+    if mode & 0o077:
+        raise KeyFileError(path, f"others can read it; `chmod 600 {path}`")
+    if not seed.startswith(b"SU"):
+        raise KeyFileError(path, "it is not the nkey seed of a user, which begins with SU")
+    try:
+        public_key(seed)
+    except Exception:
+        # What the library says of it might quote it.
+        raise KeyFileError(path, "it is not a whole nkey seed") from None
