@@ -114,11 +114,12 @@ async def test_every_event_that_carries_parts_keeps_them_outside(env: BusEnv) ->
 
 
 async def test_changed_bytes_are_not_used(env: BusEnv) -> None:
-    """Content that was changed, cut or lengthened in the store is refused by its hash."""
-    content = b"the right bytes" * 1000
+    """Content other than its hash says: changed, cut, lengthened or empty, is refused."""
+    right = b"the right bytes" * 1000
     async with env.connect("user") as user, env.backend() as backend:
-        reference = await user.artifacts.put(content)
-        for wrong in (b"X" + content[1:], content[:-1], content + b"!", b""):
+        for wrong in (b"X" + right[1:], right[:-1], right + b"!", b""):
+            content = right + b"of" + wrong[:1] + bytes([len(wrong) % 251])
+            reference = ReferencePart(sha256(content), len(content))
             await backend.objects.put(reference.sha256, wrong)
             with pytest.raises(ArtifactCorruptError) as refusal:
                 await user.artifacts.get(reference)

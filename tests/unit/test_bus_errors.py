@@ -61,7 +61,10 @@ CASES: list[tuple[BusError, list[str]]] = [
     (InvalidTransitionError("adding x", "it is in", ["a", "b"]), ["adding x", "it is in", "a, b"]),
     (PayloadTooLargeError(2_000_000, 1_048_576), ["2,000,000", "1,048,576", "max_payload"]),
     (StorageFullError("maximum bytes"), ["maximum bytes", "nothing was stored"]),
-    (PermissionDeniedError("publishing", "bus.t"), ["publishing", "bus.t", "its own name"]),
+    (
+        PermissionDeniedError("publishing", "bus.t.main.msg.web"),
+        ["publishing", "bus.t.main.msg.web", "only web", "add-agent web"],
+    ),
     (AppendTimeoutError("e1", 30.0), ["e1", "30 s", "append the same event again"]),
     (ReadError("stream BUS", "no answer"), ["stream BUS", "no answer"]),
     (ReadTimeoutError("stream BUS", "no responders"), ["stream BUS", "no responders"]),

@@ -17,7 +17,11 @@ from threadbus.bus import SETTINGS, NoServerError, ThreadClosedError, WaitTimeou
 from threadbus.schemas import ThreadbusError
 
 GROUP: Any = typer.main.get_command(app)
-COMMANDS: dict[str, Any] = GROUP.commands
+COMMANDS: dict[str, Any] = {
+    f"{name} {inner}".strip(): command
+    for name, group in GROUP.commands.items()
+    for inner, command in getattr(group, "commands", {"": group}).items()
+}
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))

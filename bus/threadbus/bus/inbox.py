@@ -92,6 +92,10 @@ class _Shared(InboxMessage):
         return self._message.seq
 
     @property
+    def relayed(self) -> bool:
+        return self._message.relayed
+
+    @property
     def stored_at(self) -> int:
         return self._message.stored_at
 
@@ -115,11 +119,8 @@ class _Shared(InboxMessage):
 class Inbox(AsyncIterator[Delivery]):
     """An attached inbox; see :meth:`threadbus.bus.Bus.inbox`."""
 
-    def __init__(
-        self, pull: InboxPull, log: EventLog, speaker: Speaker, room: int, *, checks_origin: bool
-    ) -> None:
+    def __init__(self, pull: InboxPull, log: EventLog, speaker: Speaker, room: int) -> None:
         self._pull = pull
-        self._checks_origin = checks_origin
         self._log = log
         self._speaker = speaker
         self._room = room
@@ -145,7 +146,7 @@ class Inbox(AsyncIterator[Delivery]):
                     message.subject,
                     message.body,
                     message.stored_at,
-                    self._checks_origin and await self._log.is_relayed(message.seq),
+                    message.relayed,
                 )
             )
             if isinstance(entry, Recorded) and isinstance(entry.event.data, TaskForked):
@@ -213,6 +214,4 @@ async def open_inbox(
     if fresh:
         await backend.inboxes.remove(speaker.name, stream)
     async with backend.inboxes.pull(AgentName(speaker.name), stream, settings.ack_wait) as pull:
-        # Where everybody may speak as anybody there is nothing to check.
-        secured = bool(settings.nkey or settings.credentials or settings.tls_cert)
-        yield Inbox(pull, log, speaker, room, checks_origin=secured)
+        yield Inbox(pull, log, speaker, room)

@@ -161,7 +161,7 @@ class EventLog(LogReader):
         other = await self.stored_by_other(position.seq, event.sender)
         if not other:
             return position
-        _log.warning("an id was taken by another, a new one is used", event=event.id, by=other)
+        _log.warning("an id was taken by another, a new one is used", id=event.id, by=other)
         before = await self._find(event, 0)
         if before is not None:
             return Position(before, duplicate=True)

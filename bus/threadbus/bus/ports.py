@@ -93,6 +93,11 @@ class InboxMessage(Protocol):
         ...
 
     @property
+    def relayed(self) -> bool:
+        """Whether it got into the log as an answer of the server; see :class:`StoredMessage`."""
+        ...
+
+    @property
     def stored_at(self) -> int:
         """Nanoseconds since the epoch when it was put into the inbox."""
         ...

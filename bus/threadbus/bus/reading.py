@@ -65,14 +65,6 @@ class LogReader:
                 return batch[0] if batch[0].seq == seq else None
         return None
 
-    async def is_relayed(self, seq: int) -> bool:
-        """Whether the message at *seq* got there as an answer that somebody had sent there.
-
-        A copy in an inbox does not tell: the server writes it anew.
-        """
-        message = await self.stored_at_seq(seq)
-        return message is not None and message.relayed
-
     async def stored_by_other(self, seq: int, sender: AgentName) -> str:
         """Return who else than *sender* stored the message at *seq*; empty where nobody else."""
         message = await self.stored_at_seq(seq)

@@ -13,6 +13,7 @@ from threadbus.agents.cli.results import (
     AuthChanged,
     AuthLimited,
     AuthList,
+    AuthReloaded,
     AuthRoles,
     IdentityRow,
     RoleLine,
@@ -195,6 +196,9 @@ async def reload(shell: Shell, folder: FolderOption = None) -> None:
     where = access.AccessFolder(folder)
     where.tenants()
     found = await access.reload_servers(where.config)
+    if shell.json:
+        shell.result(AuthReloaded(reloaded=found))
+        return
     shell.say(f"reloaded: {', '.join(map(str, found)) or 'no server of yours runs with it'}")
 
 

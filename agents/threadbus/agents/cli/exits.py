@@ -46,7 +46,7 @@ MEANINGS: Final = {
     ExitCode.FAILED: "It failed; the super-task ended without an answer; `doctor` found a problem.",
     ExitCode.USAGE: "A flag, an argument, a setting or a file cannot be used.",
     ExitCode.NOT_FOUND: "No such super-task (or several), thread, agent or artifact.",
-    ExitCode.NO_SERVER: "No usable server: silent, too old, without JetStream, or it lets you not in.",
+    ExitCode.NO_SERVER: "No usable server: silent, too old, no JetStream, or lets you not in.",
     ExitCode.REFUSED: "The bus refused it: closed thread, not a participant, name taken, no room.",
     ExitCode.TIMEOUT: "Not in time; a super-task goes on all the same.",
     ExitCode.INTERRUPTED: "Ctrl-C; a super-task goes on all the same.",

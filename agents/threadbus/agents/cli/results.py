@@ -208,6 +208,12 @@ class AuthLimited(msgspec.Struct, kw_only=True):
     reloaded: Annotated[list[int], _about("servers (processes) that took it in at once")] = []
 
 
+class AuthReloaded(msgspec.Struct, kw_only=True):
+    """What `auth reload` prints."""
+
+    reloaded: Annotated[list[int], _about("servers (processes) that read the accounts again")]
+
+
 class AuthList(msgspec.Struct, kw_only=True):
     """What `auth list` prints."""
 
@@ -292,6 +298,7 @@ OF_COMMAND: Final[dict[str, type[msgspec.Struct]]] = {
     "auth add-operator": AuthChanged,
     "auth limit": AuthLimited,
     "auth list": AuthList,
+    "auth reload": AuthReloaded,
     "auth revoke": AuthChanged,
     "auth roles": AuthRoles,
     "auth rotate": AuthChanged,

@@ -34,9 +34,7 @@ _PLACE: Final = re.compile(
     rb"\r\nNats-Subject: ([^\r]+)\r\nNats-Sequence: (\d+)\r\nNats-Time-Stamp: ([^\r]+)\r\n"
 )
 _PLACE_START: Final = b"\r\nNats-Subject: "
-# What the server adds where it answers a direct get, and where it fills the inboxes.
 _SEQUENCE_START: Final = b"\r\nNats-Sequence: "
-_SOURCE_START: Final = b"\r\nNats-Stream-Source: "
 
 
 DirectFrame: TypeAlias = tuple[bytes, bytes]
@@ -247,10 +245,10 @@ def is_relayed(raw: bytes) -> bool:
     """Whether a message that was just read had been stored as the answer to a request.
 
     A client may name any subject for an answer, also one that it must not publish on: asked for a
-    message by a direct get, or for one of an inbox, the server puts that message there. It then has
-    what the server added for the answer, besides what it adds now.
+    message by a direct get, the server puts that message there. It then has what the server added
+    for the answer, besides what it adds now.
     """
-    return raw.count(_SEQUENCE_START) > 1 or _SOURCE_START in raw
+    return raw.count(_SEQUENCE_START) > 1
 
 
 def parse_time(text: str) -> int:

@@ -40,13 +40,14 @@ _NO_MESSAGE: Final = 10037
 # The server puts it behind the headers of the publisher, who might have sent one as well.
 _SOURCE_START: Final = b"\r\nNats-Stream-Source: "
 _SOURCE: Final = re.compile(_SOURCE_START + rb"[^ ]* (\d+) [^ ]* [^ ]* ([^ \r]*)")
+_SEQUENCE: Final = b"\r\nNats-Sequence: "
 _log = structlog.get_logger("threadbus.bus")
 
 
 class NatsInboxMessage:
     """One mention under a lease."""
 
-    __slots__ = ("_ack", "_client", "_settled", "body", "holder", "seq", "subject")
+    __slots__ = ("_ack", "_client", "_settled", "body", "holder", "relayed", "seq", "subject")
 
     def __init__(self, client: DirectClient, ack: bytes, body: bytes, raw: bytes) -> None:
         self.holder: set[NatsInboxMessage] | None = None
@@ -54,6 +55,8 @@ class NatsInboxMessage:
         self._ack = ack.decode()
         self._settled = False
         self.body = body
+        # The server's answer to a direct get has it; one of an inbox is not stored at all.
+        self.relayed = _SEQUENCE in raw
         # Where it came from: "BUS <seq> <filters> <destinations> <subject> <…>".
         source = _SOURCE.match(raw, raw.rfind(_SOURCE_START))
         seq, subject = (b"0", b"") if source is None else source.groups()

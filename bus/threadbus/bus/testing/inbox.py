@@ -128,6 +128,11 @@ class MemoryInboxMessage:
         self.deliveries = mention.deliveries
 
     @property
+    def relayed(self) -> bool:
+        """Never: nothing here answers to a subject of the log."""
+        return False
+
+    @property
     def subject(self) -> str:
         """The subject that the event was published on."""
         return self._mention.event.subject
