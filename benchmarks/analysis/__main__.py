@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks.analysis.data import data_folder
 from benchmarks.analysis.predictors import fitted
-from benchmarks.analysis.report import Measured, measure, tables
+from benchmarks.analysis.report import MAX_SPLITS, SPLITS, Measured, measure, tables
 from benchmarks.writing import write_between
 
 _MISSING = 3
@@ -25,7 +25,12 @@ def main() -> int:
     parser.add_argument(
         "--weights", action="store_true", help="print the weights that fit all runs, for the code"
     )
+    parser.add_argument(
+        "--splits", type=int, default=SPLITS, help=f"ways to part the runs ({SPLITS})"
+    )
     given = parser.parse_args()
+    if not 1 <= given.splits <= MAX_SPLITS:
+        parser.error(f"--splits is 1 to {MAX_SPLITS}, not {given.splits}")
     folder = data_folder(given.data)
     if folder is None:
         print(
@@ -34,7 +39,7 @@ def main() -> int:
         )
         return _MISSING
     measured: Measured = measure(folder)
-    text = tables(measured)
+    text = tables(measured, given.splits)
     print(text)
     if given.weights:
         for name, weight in fitted(measured.who_and_when).items():

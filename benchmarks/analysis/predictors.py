@@ -141,7 +141,7 @@ def averaged(scores: Sequence[Score]) -> Score:
 
     first = scores[0]
     names = ("agent", "step", "near1", "near3", "top3")
-    name = f"{first.name}, mean of {len(scores)} splits"
+    name = first.name if len(scores) == 1 else f"{first.name}, mean of {len(scores)} splits"
     return Score(name, first.runs, *[mean(one) for one in names])
 
 

@@ -23,6 +23,8 @@ from benchmarks.analysis.predictors import (
 SPLITS: Final = 5
 """Ways to part the runs for the cross-validation; how a run is parted moves the figures."""
 
+MAX_SPLITS: Final = 100
+
 PUBLISHED: Final = (
     ("published: GPT-4o, all at once, without the answer", 51.12, 13.53),
     ("published: GPT-4o, all at once, with the answer", 54.33, 12.50),
@@ -51,11 +53,11 @@ def measure(folder: Path) -> Measured:
     )
 
 
-def tables(measured: Measured) -> str:
-    """Return every table."""
+def tables(measured: Measured, parted: int = SPLITS) -> str:
+    """Return every table, with the runs parted for the cross-validation in so many ways."""
     teams = measured.who_and_when
     labelled = [run for run in measured.agentrx if run.label is not None]
-    splits = [cross_validated(teams, split=number) for number in range(SPLITS)]
+    splits = [cross_validated(teams, split=number) for number in range(parted)]
     rows = [
         *constants(teams),
         followed(teams),
@@ -105,7 +107,8 @@ def _spread(splits: Sequence[Score]) -> str:
     steps = sorted(int(one.step or 0) for one in splits)
     agents = sorted(int(one.agent or 0) for one in splits)
     told = f"steps {steps[0]} to {steps[-1]}, agents {agents[0]} to {agents[-1]}"
-    return f"Over the {len(splits)} splits into tenths the ranking names right: {told}."
+    many = "one split" if len(splits) == 1 else f"{len(splits)} splits"
+    return f"Over {many} into tenths the ranking names right: {told}."
 
 
 def _cell(count: float | None, runs: int) -> str:
