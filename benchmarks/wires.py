@@ -33,6 +33,7 @@ from benchmarks.callers import a2a, mcp, native
 from benchmarks.figures import say
 from threadbus.agents.demo import demo_team
 from threadbus.agents.teams.york.script import SCRIPT
+from threadbus.bus import connect
 from threadbus.schemas import text_of
 
 PAPER: Final = {"mcp": (1255, 4, 2), "a2a": (1898, 10, 6)}
@@ -169,7 +170,6 @@ class _Recorder:
 @contextmanager
 def _operations(said: list[str]) -> Iterator[None]:
     """Note the operations of the bus that the native program uses."""
-    connect = native.connect
 
     @asynccontextmanager
     async def recorded(*arguments: Any, **named: Any) -> AsyncGenerator[Any]:

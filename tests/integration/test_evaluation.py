@@ -121,6 +121,7 @@ async def test_an_attempt_without_an_answer_in_time_is_cancelled(cli: Cli, tmp_p
         *("eval", str(questions), "--to", "nobody", "--timeout", "0.5", "--json"),
         *("--results", str(tmp_path / "t.results.jsonl")),
     )
+    assert "not living now, questions wait: nobody" in ran.err
     said = ran.json(Evaluated)
     (row,) = json.loads(read(said.data))["results"][0]["attempts"]
     async with connect(cli.url) as bus:

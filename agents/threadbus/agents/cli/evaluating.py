@@ -154,6 +154,10 @@ async def _run(
 
     if not team:
         async with shell.bus() as bus:
+            living = {agent.name for agent in await bus.registry.agents() if agent.is_living}
+            gone = [name for name in evaluation.to if name not in living]
+            if gone:
+                shell.note(f"not living now, questions wait: {', '.join(gone)}", "yellow")
             await evaluation.run(bus, records, tell)
         return
     script = load_team(team)
