@@ -19,7 +19,7 @@ import sys
 import tempfile
 import tokenize
 from asyncio.subprocess import DEVNULL, PIPE
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -168,7 +168,7 @@ class _Recorder:
 
 
 @contextmanager
-def _operations(said: list[str]) -> Iterator[None]:
+def _operations(said: list[str]) -> Generator[None]:
     """Note the operations of the bus that the native program uses."""
 
     @asynccontextmanager
@@ -182,19 +182,19 @@ def _operations(said: list[str]) -> Iterator[None]:
 
 
 @contextmanager
-def _requests(said: list[str]) -> Iterator[None]:
+def _requests(said: list[str]) -> Generator[None]:
     with _noting(httpx.AsyncHTTPTransport, said):
         yield
 
 
 @contextmanager
-def _requests2(said: list[str]) -> Iterator[None]:
+def _requests2(said: list[str]) -> Generator[None]:
     with _noting(httpx2.AsyncHTTPTransport, said):
         yield
 
 
 @contextmanager
-def _noting(transport: Any, said: list[str]) -> Iterator[None]:
+def _noting(transport: Any, said: list[str]) -> Generator[None]:
     """Note the requests of an HTTP client: the method of JSON-RPC, or of HTTP."""
     handle = transport.handle_async_request
 
