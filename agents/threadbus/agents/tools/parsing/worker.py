@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable
-from typing import Final
+from types import ModuleType
+from typing import Final, cast
 
 import msgspec
 
@@ -49,6 +50,8 @@ _LIBRARIES: Final = {
 def main() -> None:
     """Read the document that the last argument names."""
     logging.disable()  # libraries tell about every oddity of a file
+    # openpyxl loads numpy wherever it is installed, and its threads take the memory of the parser.
+    sys.modules["numpy"] = cast("ModuleType", None)
     task = msgspec.json.decode(sys.argv[-1], type=Task)
     with open(task.path, "rb") as file:  # noqa: PTH123
         data = file.read()
