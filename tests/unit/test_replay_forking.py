@@ -10,6 +10,7 @@ from tests.support.story import MS, START, TASK, Story
 from threadbus.bus import InvalidTransitionError, fold_task
 from threadbus.bus.testing import connect_in_memory
 from threadbus.replay import ForkError, LogItem, fold
+from threadbus.replay.findings import Analyser
 from threadbus.replay.forking import ForkPlan, plan_fork, write_fork
 from threadbus.replay.verifying import Verifier
 from threadbus.schemas import (
@@ -86,6 +87,29 @@ def test_who_had_not_settled_a_mention_is_woken() -> None:
     assert plan.last.mentions == ("planner", "document", "coder")
     later = planned(list(RUN.log), place(AssignmentFinished, 1))
     assert [wake.agent for wake in later.wakes] == ["planner", "coder", "planner"]
+
+
+def test_a_copy_of_a_copy_keeps_its_place_in_time() -> None:
+    """The fork of a fork has the durations of the first run, and no clock that is wrong."""
+    first = planned(list(RUN.log), place(AssignmentFinished))
+    log = [Recorded(n, event, LATER + n) for n, event in enumerate((*first.copies, first.last), 1)]
+    second = plan_fork(log, len(log), TaskId(f"{FORK[:-1]}0"), now=2 * LATER - START)
+    again = [
+        Recorded(n, event, 2 * LATER - START + n)
+        for n, event in enumerate((*second.copies, second.last), 1)
+    ]
+    stood, wanted = (
+        [item.event.copy_of.at for item in run if item.event.copy_of is not None]
+        for run in (again, log)
+    )
+
+    assert len(stood) > 5
+    assert [at - stood[0] for at in stood] == [at - wanted[0] for at in wanted]
+    analyser = Analyser()
+    for item in again:
+        analyser.apply(item)
+    found = analyser.finish(fold(again)).findings
+    assert [one for one in found if one.detector == "S2"] == []
 
 
 def test_references_point_to_copies() -> None:

@@ -134,6 +134,9 @@ class ClockSkew(Detector):
         event = seen.event
         if not seen.stored_at or event.sender in self._told or len(self._told) > _MAX_KEPT:
             return
+        if event.copy_of is not None:
+            # What its agent's clock said then, and where it stands now, are of two runs.
+            return
         ahead = event.at - seen.stored_at
         cause = seen.cause
         behind = cause.at - event.at if cause is not None else 0

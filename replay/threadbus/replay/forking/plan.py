@@ -106,11 +106,17 @@ def plan_fork(
     kept = _keep(entries, seq, turns)
     state, originals = kept.state, kept.originals
     if not state.exists:
-        raise ForkError(f"at {seq:,}", "the task was not opened by then", "fork later")
+        raise ForkError(
+            f"at {seq:,}", "the task was not opened by then", "name an entry after the copies"
+        )
     if not state.is_open:
         raise ForkError(f"at {seq:,}", f"the task had ended as {state.status}", "fork earlier")
     if state.forked_from is not None and not state.is_fork_whole:
-        raise ForkError(f"at {seq:,}", "that is inside the copy of another fork", "fork later")
+        raise ForkError(
+            f"at {seq:,}",
+            "that is inside the copy of another fork",
+            "name an entry after the copies",
+        )
     cut_at = max(item.stored_at or item.event.at for item in originals)
     edited = _last_asked(originals) if edit else None
     if edit and edited is None:
@@ -123,6 +129,7 @@ def plan_fork(
     ]
     origin = ForkedFrom(task=originals[0].event.task, seq=seq, events=len(originals), edit=edit)
     ids = CopyIds(fork)
+    rest = _rest_before_fork(events)
     copies: list[Event] = []
     wakes: list[Wake] = []
     for item in originals:
@@ -144,7 +151,7 @@ def plan_fork(
                     task=event.task,
                     id=event.id,
                     seq=item.seq,
-                    at=item.stored_at or event.at,
+                    at=_stood_at(item, rest),
                     mentions=event.addressees,
                     edited=is_edited,
                 ),
@@ -164,6 +171,20 @@ def plan_fork(
         last=_last(copies[0], origin, state, wakes, notes, now),
         left_out=dict(kept.left_out),
     )
+
+
+def _rest_before_fork(events: Sequence[Recorded]) -> int:
+    """Return how long nothing happened between what a fork was copied from, and the fork."""
+    forked = next((item for item in events if isinstance(item.event.data, TaskForked)), None)
+    copied = [origin.at for item in events if (origin := item.event.copy_of) is not None]
+    return max(forked.stored_at - max(copied), 0) if forked is not None and copied else 0
+
+
+def _stood_at(item: Recorded, rest: int) -> int:
+    """Return when something happened, in nanoseconds since the epoch, without that rest: a copy
+    of a copy keeps its distance to what came before and after it."""
+    origin = item.event.copy_of
+    return item.stored_at or item.event.at if origin is None else origin.at + rest
 
 
 def _keep(entries: Sequence[LogItem], seq: int, turns: Turns) -> _Kept:
