@@ -115,5 +115,5 @@ def test_the_help_lists_verbs() -> None:
     """Each with what it does."""
     shown = b" ".join(busreplay("--help").stdout.split())
 
-    assert b"Verbs, instead of TASK" in shown
-    assert b"export Write super-tasks into one file" in shown
+    assert b"Verbs, in place of TASK" in shown
+    assert b"export Write runs into a file" in shown
