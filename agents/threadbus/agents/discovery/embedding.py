@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol, cast
 
 from openai import AsyncOpenAI, OpenAIError
 
-from threadbus.agents.discovery.errors import EmbeddingError, load
+from threadbus.agents.discovery.errors import EmbeddingError, MissingPackageError, load
 from threadbus.agents.discovery.ranking import Match, Ranked, fields_of
 from threadbus.agents.errors import InvalidSettingError
 from threadbus.schemas import AgentCard, shorten
@@ -162,10 +162,14 @@ class EmbeddingRanker:
         for text, vector in zip(new, map(_unit, await self._embed(new)), strict=True):
             self._known[text] = vector
         (asked,) = map(_unit, await self._embed([query]))
+        rows = [(card.name, skill, text) for card in cards for skill, text in fields[card.name]]
+        near: dict[str, tuple[float, str]] = {}
+        similar = _products(asked, [self._known[text] for _, _, text in rows])
+        for (name, skill, _), score in zip(rows, similar, strict=True):
+            near[name] = max(near.get(name, (-1.0, "")), (score, skill))
         found: list[Ranked] = []
         for card in cards:
-            near = [(_dot(asked, self._known[text]), skill) for skill, text in fields[card.name]]
-            score, skill = max(near)
+            score, skill = near[card.name]
             if score >= self._least:
                 found.append(Ranked(card, score, (Match(skill=skill, similarity=score),)))
         while len(self._known) > _KEPT:
@@ -186,7 +190,14 @@ def _unit(vector: Vector) -> Vector:
     return [x / length for x in vector] if length and math.isfinite(length) else [0.0] * len(vector)
 
 
-def _dot(one: Vector, other: Vector) -> float:
-    if len(one) != len(other):
-        raise EmbeddingError("the embedder", f"vectors of {len(one)} and {len(other)} dimensions")
-    return sum(map(float.__mul__, one, other))
+def _products(asked: Vector, vectors: Sequence[Vector]) -> list[float]:
+    """Return the product of *asked* and each vector; by numpy where it is installed."""
+    for vector in vectors:
+        if len(vector) != len(asked):
+            sizes = f"vectors of {len(asked)} and {len(vector)} dimensions"
+            raise EmbeddingError("the embedder", sizes)
+    try:
+        numpy: Any = load("numpy", "discovery")
+    except MissingPackageError:
+        return [sum(map(float.__mul__, asked, vector)) for vector in vectors]
+    return cast("list[float]", (numpy.asarray(vectors) @ numpy.asarray(asked)).tolist())
