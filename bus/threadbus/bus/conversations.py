@@ -2,7 +2,7 @@
 
 Pause and trigger. A move with triggers mentions the one who makes it. That mention stays in the
 inbox, unacknowledged, until the triggers have ended: it is the timer, it outlives every process,
-and whoever runs the agent appends the wake (docs/adr/0009). Those who do the work need to know
+and whoever runs the agent appends the wake (docs/adr/0010). Those who do the work need to know
 nothing of it, so every way in which an assignment ends is a trigger, also that nobody ends it.
 """
 

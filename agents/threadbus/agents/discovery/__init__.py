@@ -14,7 +14,7 @@ from threadbus.agents.discovery.embedding import (
 from threadbus.agents.discovery.errors import DiscoveryError, EmbeddingError, MissingPackageError
 from threadbus.agents.discovery.finding import MAX_FOUND, find_agents
 from threadbus.agents.discovery.fusion import FusedRanker
-from threadbus.agents.discovery.ranking import FoundAgent, Match, Ranked, Ranker
+from threadbus.agents.discovery.ranking import FoundAgent, Match, Ranked, Ranker, fields_of
 
 __all__ = [
     "MAX_FOUND",
@@ -31,5 +31,6 @@ __all__ = [
     "OpenAIEmbedder",
     "Ranked",
     "Ranker",
+    "fields_of",
     "find_agents",
 ]
