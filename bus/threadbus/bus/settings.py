@@ -164,10 +164,17 @@ class BusSettings:
         return {info.attribute: _show(getattr(self, info.attribute)) for info in SETTINGS}
 
 
+def without_seed(text: str) -> str:
+    """Return *text* without nkey seeds: somebody gives one where its file was meant."""
+    return re.sub(r"S[A-Z][A-Z2-7]{40,}", "S…", text)
+
+
 def shown_url(url: str) -> str:
     """Return a URL, or a list of them, without what may be a password or a token."""
     return re.sub(r"(^|,|//)[^/,@]*@", r"\1…@", url)
 
 
 def _show(value: object) -> str:
-    return f"{value.total_seconds():g}" if isinstance(value, timedelta) else str(value)
+    if isinstance(value, timedelta):
+        return f"{value.total_seconds():g}"
+    return without_seed(str(value))

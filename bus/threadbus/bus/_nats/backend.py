@@ -39,6 +39,7 @@ from threadbus.bus.settings import BusSettings, shown_url
 _RECONNECT_WAIT_S: Final = 0.1
 _PING_S: Final = 5
 _TELL_EVERY_S: Final = 10.0
+_CLOSE_S: Final = 2
 _STORED: Final = b"\r\nNats-Stream"
 _SCHEMES: Final = frozenset({"nats", "tls"})
 _log: Any = structlog.get_logger("threadbus.bus")
@@ -182,7 +183,8 @@ async def open_backend(settings: BusSettings, name: str) -> AsyncGenerator[NatsB
             )
     except (TimeoutError, NoServersError, NatsError, OSError, ValueError) as error:
         with contextlib.suppress(Exception):
-            await client.close()
+            async with asyncio.timeout(_CLOSE_S):
+                await client.close()
         reason = callbacks.last_error or str(error) or "no answer in time"
         if is_refusal(reason):
             raise NotAdmittedError(url, settings.nkey or settings.credentials, reason) from None
@@ -198,7 +200,7 @@ async def open_backend(settings: BusSettings, name: str) -> AsyncGenerator[NatsB
         callbacks.backend = None
         # The socket may have broken a moment ago; it is closed all the same.
         with contextlib.suppress(NatsError, OSError, TimeoutError):
-            async with asyncio.timeout(2):
+            async with asyncio.timeout(_CLOSE_S):
                 await client.close()
 
 

@@ -10,6 +10,7 @@ import nkeys  # type: ignore[import-untyped]  # pyright: ignore[reportMissingTyp
 
 from threadbus.bus.access_errors import KeyFileError
 from threadbus.bus.server.files import write_private
+from threadbus.bus.settings import without_seed
 
 _SEED_BYTES: Final = 32
 _MAX_FILE_BYTES: Final = 4096
@@ -34,7 +35,9 @@ def public_key(seed: bytes) -> str:
 def write_key(path: Path, seed: bytes) -> None:
     """Write a seed to a file that only its owner can read (mode 0600)."""
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Not parents=True: that makes those above with the usual mode.
+        path.parent.parent.mkdir(mode=0o700, exist_ok=True)
+        path.parent.mkdir(mode=0o700, exist_ok=True)
         write_private(path, seed + b"\n")
     except OSError as error:
         raise KeyFileError(str(path), error.strerror or str(error)) from error
@@ -46,19 +49,20 @@ def check_key_file(path: str) -> None:
     Raises:
         KeyFileError: it does not; says nothing of what it holds.
     """
+    shown = without_seed(path)
     try:
         mode = Path(path).stat().st_mode
         with Path(path).open("rb") as file:
             seed = file.read(_MAX_FILE_BYTES).strip()
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else None
-        raise KeyFileError(path, reason or "no such path") from error
+        raise KeyFileError(shown, reason or "no such path") from None
     if mode & 0o077:
-        raise KeyFileError(path, f"others can read it; `chmod 600 {path}`")
+        raise KeyFileError(shown, f"others can read it; `chmod 600 {shown}`")
     if not seed.startswith(b"SU"):
-        raise KeyFileError(path, "it is not the nkey seed of a user, which begins with SU")
+        raise KeyFileError(shown, "it is not the nkey seed of a user, which begins with SU")
     try:
         public_key(seed)
     except Exception:
         # What the library says of it might quote it.
-        raise KeyFileError(path, "it is not a whole nkey seed") from None
+        raise KeyFileError(shown, "it is not a whole nkey seed") from None
