@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from pathlib import Path
 
+from tests.support.eventually import eventually
 from threadbus.agents import Agent, Floor, Mention, open_team
 from threadbus.bus import Job
 from threadbus.schemas import TaskOpened
@@ -23,13 +23,6 @@ def die(place: str) -> None:
     if place == PLACE and not MARK.exists():
         MARK.touch()
         os.kill(os.getpid(), signal.SIGKILL)
-
-
-def wait_for_gate() -> None:
-    """Return once the file is there that the test makes; at once where it names none."""
-    gate = os.environ.get("GATE", "")
-    while gate and not Path(gate).exists():
-        time.sleep(0.02)
 
 
 @lead.on_mention
@@ -56,5 +49,7 @@ async def head(mention: Mention) -> None:
 async def work(mention: Mention) -> str:
     """Do one half; wait for a file where the test wants to kill somebody meanwhile."""
     die("working")
-    await mention.call(wait_for_gate)
+    gate = os.environ.get("GATE", "")
+    if gate:
+        await eventually(Path(gate).exists, "the test opens the gate", 60)
     return f"{mention.text} done"

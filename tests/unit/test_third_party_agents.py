@@ -81,8 +81,10 @@ async def test_a_program_that_hangs_is_ended_with_what_it_started(tmp_path: Path
     """The whole process group goes."""
     pids = tmp_path / "pids"
     program = (
-        "import os, pathlib, subprocess, time; p = subprocess.Popen(['sleep', '600']); "
-        f"pathlib.Path({str(pids)!r}).write_text(f'{{os.getpid()}} {{p.pid}}'); time.sleep(600)"
+        "import os, pathlib, signal, subprocess\n"
+        "child = subprocess.Popen(['tail', '-f', '/dev/null'])\n"
+        f"pathlib.Path({str(pids)!r}).write_text(f'{{os.getpid()}} {{child.pid}}')\n"
+        "signal.pause()"
     )
     agent = from_command(python(program), "slow", timeout=timedelta(seconds=5))
     said = await answer_of(agent)

@@ -83,8 +83,7 @@ class EventLog(LogReader):
     ) -> Appended:
         """Append *event* under the guard of its thread.
 
-        Safe to call again with the same event after an error: its id keeps it from being stored
-        twice.
+        Safe to call again with the same event after an error: its id keeps it from doubling.
 
         Args:
             event: what to append.
@@ -358,8 +357,7 @@ class EventLog(LogReader):
     def learn(self, recorded: Recorded) -> None:
         """Take in the event that opens a thread, so that it need not be read.
 
-        Only an opening is taken: after it nothing can have been missed, since the first control
-        event of a thread has no other before it.
+        Only an opening is taken: a thread has no control event before it that was missed.
         """
         event = recorded.event
         if isinstance(event.data, TaskOpened | ThreadOpened):
