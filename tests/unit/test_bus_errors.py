@@ -25,6 +25,7 @@ from threadbus.bus import (
     JetStreamMissingError,
     MentionFailedError,
     NoServerError,
+    NotAdmittedError,
     NotAParticipantError,
     PayloadTooLargeError,
     PermissionDeniedError,
@@ -44,6 +45,8 @@ from threadbus.bus import (
 
 CASES: list[tuple[BusError, list[str]]] = [
     (NoServerError("nats://x", "refused"), ["nats://x", "refused", "`bus up`", "BUS_URL"]),
+    (NotAdmittedError("nats://x", "", "violation"), ["nats://x", "violation", "--nkey"]),
+    (NotAdmittedError("nats://x", "web.nk", "violation"), ["web.nk", "violation", "rotate"]),
     (ServerTooOldError("nats://x", "2.9", "2.12"), ["2.9", "nats://x", "2.12", "`bus up`"]),
     (JetStreamMissingError("nats://x", "no account"), ["nats://x", "no account", "`-js`"]),
     (JetStreamMissingError("nats://x"), ["nats://x has no JetStream", "account;"]),

@@ -151,9 +151,6 @@ class EventLog(LogReader):
         under such an id makes the server take the event for one that it has. So what counts as
         there already must be of this sender; otherwise the event is stored under an id that nobody
         can know, unless an earlier attempt did so.
-
-        Raises:
-            GuardFailedError, AppendError: as appending.
         """
         if not position.duplicate:
             return position
