@@ -37,6 +37,7 @@ from threadbus.bus import (
     StreamMismatchError,
     TaskFailedError,
     TaskNotFoundError,
+    TeamLimitError,
     ThreadClosedError,
     ThreadNotFoundError,
     UnknownAgentError,
@@ -62,6 +63,8 @@ CASES: list[tuple[BusError, list[str]]] = [
     (UnknownAgentError("x"), ["no agent 'x' is registered; `bus agents`"]),
     (ConflictError("bus.t", 16, 42), ["bus.t", "16", "42", "try again"]),
     (InvalidTransitionError("adding x", "it is in", ["a", "b"]), ["adding x", "it is in", "a, b"]),
+    (TeamLimitError("members", 5, 4, "numbers"), ["'numbers'", "5 members", "max_members"]),
+    (TeamLimitError("depth", 3, 2, "numbers"), ["'numbers'", "3 levels", "max_depth"]),
     (PayloadTooLargeError(2_000_000, 1_048_576), ["2,000,000", "1,048,576", "max_payload"]),
     (StorageFullError("maximum bytes"), ["maximum bytes", "nothing was stored"]),
     (
