@@ -11,7 +11,7 @@ from typing import Final
 
 from threadbus.agents import Agent, AgentLimits, Mention, Reply
 from threadbus.gateways.a2a.ids import MESSAGE
-from threadbus.gateways.a2a.parts import LINK
+from threadbus.gateways.a2a.parts import LINK, PLAIN_MESSAGE
 from threadbus.schemas import (
     DataPart,
     FilePart,
@@ -63,6 +63,10 @@ async def _reject(mention: Mention) -> Reply:
         mention.task, TaskStatus.FAILED, summary="rejected", rejected=True, cause=mention.event.id
     )
     return None
+
+
+async def _message(mention: Mention) -> Reply:
+    return TextPart("Direct message response", PLAIN_MESSAGE)
 
 
 async def _text_artifact(mention: Mention) -> Reply:
@@ -146,6 +150,7 @@ _SCENARIOS: Final = (
     ("tck-artifact-file-url", _url_artifact),
     ("tck-artifact-file", _file_artifact),
     ("tck-artifact-data", _data_artifact),
+    ("tck-message-response", _message),
     ("tck-input-required", _ask),
     ("tck-auth-required", _sign_in),
     ("tck-reject-task", _reject),

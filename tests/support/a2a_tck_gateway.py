@@ -3,7 +3,7 @@
 For the gateway a repeated messageId is the same task, so this gives each message that opens one an
 id of its own; what a scenario is chosen by, the beginning of the id, stays.
 
-Run it with ``python -m tests.support.a2a_tck_gateway NATS_URL PORT``.
+Run it with ``python -m tests.support.a2a_tck_gateway NATS_URL PORT [GRPC_PORT]``.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import grpc
+import grpc.aio
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from threadbus.bus import BusSettings
@@ -23,13 +25,18 @@ from threadbus.gateways.a2a.gateway import GatewayOptions, running
 from threadbus.gateways.web.serving import Address
 from threadbus.schemas import AgentName
 
+_numbers = itertools.count()
+
+
+def _unique(message_id: str) -> str:
+    return f"{message_id}#{next(_numbers)}"
+
 
 class UniqueIds:
     """Makes the id of each message that opens a task unique."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._numbers = itertools.count()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Change the body on its way in."""
@@ -63,15 +70,40 @@ class UniqueIds:
         except (ValueError, KeyError, TypeError, AttributeError):
             # The gateway says what is wrong with it.
             return body
-        message["messageId"] = f"{message['messageId']}#{next(self._numbers)}"
+        message["messageId"] = _unique(message["messageId"])
         return json.dumps(request).encode()
 
 
-async def main(url: str, port: int) -> None:
+class UniqueIdsOverGrpc(grpc.aio.ServerInterceptor):
+    """The same over gRPC."""
+
+    async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
+        """Change the request on its way in."""
+        method = await continuation(handler_call_details)
+        if not handler_call_details.method.endswith(("/SendMessage", "/SendStreamingMessage")):
+            return method
+
+        def changed(data: bytes) -> Any:
+            request = method.request_deserializer(data)
+            if request.message.message_id and not request.message.task_id:
+                request.message.message_id = _unique(request.message.message_id)
+            return request
+
+        if method.response_streaming:
+            return grpc.unary_stream_rpc_method_handler(
+                method.unary_stream, changed, method.response_serializer
+            )
+        return grpc.unary_unary_rpc_method_handler(
+            method.unary_unary, changed, method.response_serializer
+        )
+
+
+async def main(url: str, port: int, grpc_port: int) -> None:
     """Serve until the process is killed."""
     with TemporaryDirectory() as folder:
         options = GatewayOptions(
             address=Address("127.0.0.1", port),
+            grpc=Address("127.0.0.1", grpc_port),
             team=(AgentName("tck"),),
             old_clients=False,
             push_key=Path(folder) / "key",
@@ -81,10 +113,12 @@ async def main(url: str, port: int) -> None:
 
 
 async def _serve(url: str, options: GatewayOptions) -> None:
-    async with running(BusSettings(url=url), options, layer=UniqueIds) as served:
+    async with running(
+        BusSettings(url=url), options, layer=UniqueIds, interceptors=[UniqueIdsOverGrpc()]
+    ) as served:
         print(served.url, flush=True)
         await asyncio.Event().wait()
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], int(sys.argv[2])))
+    asyncio.run(main(sys.argv[1], int(sys.argv[2]), int((*sys.argv, "0")[3])))

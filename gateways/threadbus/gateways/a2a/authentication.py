@@ -55,18 +55,32 @@ class Authentication:
         await self._app(scope, receive, send)
 
     def _caller(self, scope: Scope) -> Caller | None:
-        if self._principals is None:
-            return Caller(f"guest {client_of(scope)}", self._guest, "")
-        token = header(scope, b"x-api-key")
-        scheme, _, rest = header(scope, b"authorization").partition(" ")
-        if scheme.lower() == "bearer":
-            token = rest.strip()
-        found = self._principals.find(token) if token else None
-        if found is not None:
-            return Caller(found.name, found.agent, "", is_authenticated=True)
-        if not token and _is_public(scope):
+        token = token_of(header(scope, b"authorization"), header(scope, b"x-api-key"))
+        caller = identify(self._principals, self._guest, token, client_of(scope))
+        if caller is None and not token and _is_public(scope):
             return Caller(f"public {client_of(scope)}", _NOBODY, "")
-        return None
+        return caller
+
+
+def token_of(authorization: str, api_key: str) -> str:
+    """Return the token of a request's two headers; empty where there is none."""
+    scheme, _, rest = authorization.partition(" ")
+    return rest.strip() if scheme.lower() == "bearer" else api_key
+
+
+def identify(principals: Finder | None, guest: AgentName, token: str, client: str) -> Caller | None:
+    """Return who calls; None where the token is nobody's.
+
+    Args:
+        principals: whose tokens are taken; with None everybody is the guest.
+        guest: under which name callers without tokens are on the bus.
+        token: what the request came with.
+        client: the address it came from.
+    """
+    if principals is None:
+        return Caller(f"guest {client}", guest, "")
+    found = principals.find(token) if token else None
+    return None if found is None else Caller(found.name, found.agent, "", is_authenticated=True)
 
 
 def _is_public(scope: Scope) -> bool:

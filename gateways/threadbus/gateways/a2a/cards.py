@@ -34,6 +34,8 @@ class CardSettings(msgspec.Struct, frozen=True, kw_only=True):
     push: bool = True
     old_clients: bool = True
     """Whether clients of version 0.3 are told how to call, in fields that 1.0 does not know."""
+    grpc: str = ""
+    """Where clients reach it over gRPC, as HOST:PORT; empty where that is not served."""
     oidc_issuer: str = ""
     """Whose OpenID Connect tokens are taken, beside those of the tokens file."""
 
@@ -54,7 +56,7 @@ def agent_card(
         extended: with what only those see who have a token: examples and who is living.
     """
     own = agent.record.card
-    card = _card(own.title, own.description, own.version, agent_path(own.name), settings)
+    card = _card(own.title, own.description, own.version, own.name, settings)
     card.default_input_modes.extend(own.input_modes)
     card.default_output_modes.extend(own.output_modes)
     card.skills.extend(_skill(skill, extended=extended) for skill in own.skills)
@@ -96,9 +98,9 @@ def bus_card(
 
 
 def _card(
-    name: str, description: str, version: str, path: str, settings: CardSettings
+    name: str, description: str, version: str, tenant: str, settings: CardSettings
 ) -> pb.AgentCard:
-    base = settings.base + path
+    base = settings.base + (agent_path(tenant) if tenant else "")
     card = pb.AgentCard(
         name=name,
         description=description or f"The agent {name}.",
@@ -120,6 +122,14 @@ def _card(
             url=f"{base}/{REST}",
             protocol_binding="HTTP+JSON",
             protocol_version=protocol_version,
+        )
+    if settings.grpc:
+        # One service for all cards: the tenant of a request says whose it is.
+        card.supported_interfaces.add(
+            url=settings.grpc,
+            protocol_binding="GRPC",
+            protocol_version="1.0",
+            tenant=tenant,
         )
     _secure(card, settings)
     return card

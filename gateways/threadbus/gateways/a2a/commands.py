@@ -37,6 +37,20 @@ async def a2a(
     url: Annotated[
         str, typer.Option("--public-url", help="Where clients reach it, for the cards.")
     ] = "",
+    grpc: Annotated[
+        str,
+        typer.Option(
+            metavar="HOST:PORT", help="Where to listen for gRPC too; it needs threadbus[grpc]."
+        ),
+    ] = "",
+    grpc_target: Annotated[
+        str,
+        typer.Option(
+            "--public-grpc",
+            metavar="HOST:PORT",
+            help="Where clients reach that, for the cards.",
+        ),
+    ] = "",
     tokens: Annotated[
         Path | None,
         typer.Option(help="The tokens file; without it only this machine, and all are one guest."),
@@ -101,6 +115,8 @@ async def a2a(
     options = GatewayOptions(
         address=parse_address(http),
         url=url,
+        grpc=parse_address(grpc, "--grpc") if grpc else None,
+        grpc_target=str(parse_address(grpc_target, "--public-grpc")) if grpc_target else "",
         tokens=tokens,
         issuer=issuer,
         jwks=jwks,

@@ -14,6 +14,8 @@ import re
 import secrets
 from typing import Any, Final, cast
 
+from google.protobuf import message, struct_pb2
+
 MAX_SAFE: Final = 2**53
 """Integers up to this size a double holds exactly."""
 
@@ -73,3 +75,33 @@ def marked(value: Any) -> Any:
     if isinstance(value, list):
         return [marked(item) for item in value]  # pyright: ignore[reportUnknownVariableType] -- JSON
     return value
+
+
+def unmark_values(value: message.Message) -> None:
+    """Put the integers back into a message that goes out as protobuf, where there is no JSON text.
+
+    Those that a double does not hold become the text of their digits.
+    """
+    if isinstance(value, struct_pb2.Value) and value.WhichOneof("kind") == "string_value":
+        text = value.string_value
+        if text.startswith(_MARK):
+            digits = text[len(_MARK) :]
+            is_safe = len(digits) <= _SAFE_DIGITS + 2 and abs(int(digits)) <= MAX_SAFE
+            if is_safe:
+                value.number_value = int(digits)
+            else:
+                value.string_value = digits
+        return
+    for field, found in value.ListFields():
+        kind = field.message_type
+        if kind is None:
+            continue
+        if kind.GetOptions().map_entry:
+            if kind.fields_by_name["value"].message_type is not None:
+                for item in found.values():
+                    unmark_values(item)
+        elif isinstance(found, message.Message):
+            unmark_values(found)
+        else:
+            for item in found:
+                unmark_values(item)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 import msgspec
@@ -28,9 +28,9 @@ from threadbus.gateways.a2a.log import Stopping, TaskLog
 from threadbus.gateways.a2a.push import PUSHER, pusher
 from threadbus.gateways.a2a.sealing import Seal
 from threadbus.gateways.a2a.signing import card_signer
-from threadbus.gateways.errors import InvalidOptionError
+from threadbus.gateways.errors import InvalidOptionError, MissingExtraError
 from threadbus.gateways.principals import Principals
-from threadbus.gateways.web.limits import DEFAULT_MAX_BODY_BYTES, HostCheck
+from threadbus.gateways.web.limits import DEFAULT_MAX_BODY_BYTES, HostCheck, Rate
 from threadbus.gateways.web.serving import (
     DEFAULT_MAX_CONNECTIONS,
     DEFAULT_STOP_DEADLINE,
@@ -40,6 +40,9 @@ from threadbus.gateways.web.serving import (
 )
 from threadbus.gateways.web.ssrf import Screen
 from threadbus.schemas import AgentName
+
+if TYPE_CHECKING:
+    from threadbus.gateways.a2a.rpc import Bound
 
 GATEWAY: Final = AgentName("a2a-gateway")
 GUEST: Final = AgentName("a2a-guest")
@@ -55,6 +58,10 @@ class GatewayOptions(msgspec.Struct, frozen=True, kw_only=True):
     address: Address
     url: str = ""
     """Where clients reach it; the address it listens on when empty."""
+    grpc: Address | None = None
+    """Where to listen for gRPC; it is not served without."""
+    grpc_target: str = ""
+    """Where clients reach that, as HOST:PORT; the address it listens on when empty."""
     tokens: Path | None = None
     """The tokens file; without one everybody who reaches the gateway is the guest."""
     issuer: str = ""
@@ -87,15 +94,18 @@ async def running(
     options: GatewayOptions,
     *,
     layer: Callable[[ASGIApp], ASGIApp] | None = None,
+    interceptors: Sequence[Any] = (),
 ) -> AsyncGenerator[Served]:
     """Serve the bus over A2A for as long as the context lasts; entered once it takes requests.
 
     Args:
         settings: where the bus is.
         options: how to serve.
-        layer: put around everything, for whoever embeds the gateway.
+        layer: put around everything over HTTP, for whoever embeds the gateway.
+        interceptors: the same over gRPC, each a ``grpc.aio.ServerInterceptor``.
 
     Raises:
+        MissingExtraError: gRPC is asked for and not installed.
         InvalidOptionError: it would let in everybody from everywhere.
         TokensFileError: the tokens cannot be used.
         ConnectError: there is no usable server.
@@ -104,12 +114,13 @@ async def running(
     Cancellation: stops it as leaving does.
     """
     principals = _principals(options)
-    if principals is None and not options.address.is_loopback:
-        raise InvalidOptionError(
-            "--http",
-            str(options.address),
-            "without --tokens only an address of this machine, 127.0.0.1 for instance",
-        )
+    for option, address in (("--http", options.address), ("--grpc", options.grpc)):
+        if principals is None and address is not None and not address.is_loopback:
+            raise InvalidOptionError(
+                option,
+                str(address),
+                "without --tokens only an address of this machine, 127.0.0.1 for instance",
+            )
     screen = Screen(options.push_allow)
     seal = None if options.push_key is None else Seal(options.push_key)
     if seal is not None:
@@ -128,11 +139,13 @@ async def running(
             max_connections=options.max_connections,
             on_stop=stopping.set,
         ) as served,
+        _grpc(options, principals, stopping, interceptors) as over_grpc,
     ):
         base = options.url.rstrip("/") or served.url
         cards = CardSettings(
             base=base,
             secured=principals is not None,
+            grpc=options.grpc_target or over_grpc.target if over_grpc else "",
             oidc_issuer=options.issuer,
             push=seal is not None,
             old_clients=options.old_clients,
@@ -161,6 +174,8 @@ async def running(
         )
         late.app = app if layer is None else layer(app)
         async with _pushing(bus, log, seal, screen):
+            if over_grpc is not None:
+                await over_grpc.start(handler)
             late.ready.set()
             yield served
 
@@ -184,6 +199,33 @@ def _principals(options: GatewayOptions) -> Finder | None:
         issued.load()
         finders.append(issued)
     return AnyOf(finders) if finders else None
+
+
+@asynccontextmanager
+async def _grpc(
+    options: GatewayOptions,
+    principals: Finder | None,
+    stopping: Stopping,
+    interceptors: Sequence[Any],
+) -> AsyncGenerator[Bound | None]:
+    """Hold the port for gRPC for as long as the context lasts."""
+    if options.grpc is None:
+        yield None
+        return
+    try:
+        from threadbus.gateways.a2a import rpc
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("grpc", str(error.name)) from error
+    guard = rpc.Guard(principals, options.guest, Rate(options.per_second, options.burst))
+    async with rpc.bound(
+        options.grpc,
+        (*interceptors, guard),
+        max_request_bytes=options.max_body_bytes,
+        max_calls=options.max_connections,
+        stop_deadline=options.stop_deadline,
+        on_stop=stopping.set,
+    ) as served:
+        yield served
 
 
 @asynccontextmanager

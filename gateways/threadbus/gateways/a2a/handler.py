@@ -110,7 +110,7 @@ class Handler(RequestHandler):
                         break
             if view is None:
                 raise TaskNotFoundError
-            return trimmed(view.task(), _history_length(config))
+            return view.plain_message or trimmed(view.task(), _history_length(config))
 
     async def on_message_send_stream(
         self, params: pb.SendMessageRequest, context: ServerCallContext

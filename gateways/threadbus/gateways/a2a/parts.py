@@ -38,6 +38,13 @@ from threadbus.schemas import (
 LINK: Final = "application/vnd.threadbus.link+json"
 """The media type of a data part that stands for content somewhere else."""
 
+PLAIN_MESSAGE: Final = "text/plain; a2a=message"
+"""The media type of a text that is a message to an A2A client, and no result of a task.
+
+An answer that begins with one, in a task where nothing else was said or made, is what the client
+gets for its own message, in place of the task.
+"""
+
 _TEXT: Final = "text/plain"
 _JSON: Final = "application/json"
 _BYTES: Final = "application/octet-stream"
@@ -116,7 +123,8 @@ def to_a2a(parts: Iterable[Part], link: Callable[[ReferencePart], str]) -> list[
 def _to_a2a(part: Part, link: Callable[[ReferencePart], str]) -> pb.Part:
     match part:
         case TextPart():
-            return pb.Part(text=part.text, media_type=part.media_type)
+            media_type = _TEXT if part.media_type == PLAIN_MESSAGE else part.media_type
+            return pb.Part(text=part.text, media_type=media_type)
         case FilePart():
             return pb.Part(raw=part.content, filename=part.name, media_type=part.media_type)
         case ReferencePart():

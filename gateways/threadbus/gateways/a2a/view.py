@@ -18,7 +18,7 @@ from google.protobuf import timestamp_pb2
 
 from threadbus.bus import TaskState
 from threadbus.gateways.a2a.ids import CONTEXT, MESSAGE
-from threadbus.gateways.a2a.parts import to_a2a
+from threadbus.gateways.a2a.parts import PLAIN_MESSAGE, to_a2a
 from threadbus.schemas import (
     MAIN_THREAD,
     AgentName,
@@ -48,6 +48,9 @@ POSITION: Final = "threadbus.position"
 
 SENDER: Final = "threadbus.agent"
 """The key of a message's metadata that says which agent said it."""
+
+TASK: Final = "threadbus.task"
+"""The key of a plain message's metadata that says which super-task it is the answer of."""
 
 TERMINAL: Final = frozenset(
     {
@@ -104,6 +107,7 @@ class TaskView:
         self._history: list[pb.Message] = []
         self._artifacts: dict[str, pb.Artifact] = {}
         self._messages: set[str] = set()
+        self._plain: pb.Message | None = None
         self._seq = 0
         self._index = 0
 
@@ -136,6 +140,11 @@ class TaskView:
     def updated_at(self) -> int:
         """When the status changed last, in nanoseconds since the epoch."""
         return self._at
+
+    @property
+    def plain_message(self) -> pb.Message | None:
+        """What a client gets in place of the task; None where it gets that."""
+        return self._plain
 
     def shows(self, name: AgentName) -> bool:
         """Whether *name* takes part, so that the task is visible for it."""
@@ -278,6 +287,7 @@ class TaskView:
             artifact = pb.Artifact(
                 artifact_id=answer.id, name="answer", parts=to_a2a(answer.data.parts, self._link)
             )
+            self._plain = self._plainly(answer, answer.data.parts)
             self._artifacts[answer.id] = artifact
             updates.append(self._artifact_update(artifact, append=False, last=True))
         state = {
@@ -287,6 +297,18 @@ class TaskView:
         said = _fit_to_tell(event.sender, data)
         updates.append(self._say(state, event, (TextPart(said),) if said else ()))
         return updates
+
+    def _plainly(self, answer: Event, parts: Parts) -> pb.Message | None:
+        """Return the answer as a message, where it says that it is one and nothing came before."""
+        # The opening is all that was said, and nothing was made.
+        is_alone = len(self._history) == 1 and self._message is None and not self._artifacts
+        first = parts[0] if parts else None
+        if not is_alone or not isinstance(first, TextPart) or first.media_type != PLAIN_MESSAGE:
+            return None
+        plain = self._spoken(answer, parts)
+        plain.ClearField("task_id")
+        plain.metadata[TASK] = self.bus.task
+        return plain
 
     # the pieces
 

@@ -174,8 +174,41 @@ class HostCheck:
             return False
 
 
+class Rate:
+    """How often one principal may ask: a bucket that refills evenly."""
+
+    def __init__(
+        self, per_second: float, burst: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Fill every bucket.
+
+        Args:
+            per_second: requests that one principal may send on average.
+            burst: requests that it may send at once.
+            clock: seconds.
+        """
+        self._per_second = per_second
+        self._burst = burst
+        self._clock = clock
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, principal: str) -> float:
+        """Take one from the principal's bucket; return 0, or the seconds until there is room."""
+        now = self._clock()
+        left, since = self._buckets.pop(principal, (float(self._burst), now))
+        left = min(float(self._burst), left + (now - since) * self._per_second)
+        allowed = left >= 1
+        self._buckets[principal] = (left - 1 if allowed else left, now)
+        if len(self._buckets) > _MAX_PRINCIPALS:
+            self._buckets.popitem(last=False)
+        return 0.0 if allowed else (1 - left) / self._per_second
+
+    def __str__(self) -> str:
+        return f"{self._per_second:g} requests a second (at once {self._burst})"
+
+
 class RateLimit:
-    """Bound how often one principal may ask: a bucket that refills evenly."""
+    """Bound how often one principal may ask."""
 
     def __init__(
         self,
@@ -195,37 +228,22 @@ class RateLimit:
             clock: seconds.
         """
         self._app = app
-        self._per_second = per_second
-        self._burst = burst
         self._principal = principal
-        self._clock = clock
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._rate = Rate(per_second, burst, clock)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Take one from the principal's bucket, then call the application."""
         if scope["type"] == "http":
-            wait = self._take(self._principal(scope))
+            wait = self._rate.take(self._principal(scope))
             if wait > 0:
                 await refuse(
                     send,
                     429,
-                    f"more than {self._per_second:g} requests a second "
-                    f"(at once {self._burst}); try again later",
+                    f"more than {self._rate}; try again later",
                     {"retry-after": str(math.ceil(wait))},
                 )
                 return
         await self._app(scope, receive, send)
-
-    def _take(self, principal: str) -> float:
-        """Return 0, or the seconds until there is room."""
-        now = self._clock()
-        left, since = self._buckets.pop(principal, (float(self._burst), now))
-        left = min(float(self._burst), left + (now - since) * self._per_second)
-        allowed = left >= 1
-        self._buckets[principal] = (left - 1 if allowed else left, now)
-        if len(self._buckets) > _MAX_PRINCIPALS:
-            self._buckets.popitem(last=False)
-        return 0.0 if allowed else (1 - left) / self._per_second
 
 
 def header(scope: Scope, name: bytes) -> str:
