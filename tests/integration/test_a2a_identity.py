@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from google.protobuf import json_format
 from jwt.algorithms import ECAlgorithm
 
-from tests.support.a2a import Client, gateway, message
 from tests.support.a2a_agent import agent as tck
+from tests.support.a2a_gateway import Client, gateway, message
 from threadbus.gateways.a2a.signing import card_signer
 from threadbus.gateways.errors import InvalidOptionError
 from threadbus.gateways.principals import add_token

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.a2a import gateway
 from tests.support.a2a_agent import agent as tck
+from tests.support.a2a_gateway import gateway
 from tests.support.require import require
 from tests.support.running_agents import find, log_of
 from threadbus.bus import BusSettings, connect

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from tests.support.a2a import PATIENCE_S, Stepper, gateway, message, pieces
 from tests.support.a2a_agent import agent as tck
+from tests.support.a2a_gateway import PATIENCE_S, Stepper, gateway, message, pieces
 from tests.support.running_agents import log_of
 from threadbus.gateways.a2a.sealing import Seal
 from threadbus.gateways.errors import SealError

@@ -13,8 +13,8 @@ from typing import Any
 import httpx
 import msgspec
 
-from tests.support.a2a import PATIENCE_S, Client, Stepper, gateway, message, pieces
 from tests.support.a2a_agent import agent as tck
+from tests.support.a2a_gateway import PATIENCE_S, Client, Stepper, gateway, message, pieces
 from tests.support.cli import Cli, line_with, process
 from threadbus.gateways.a2a.commands import Serving
 

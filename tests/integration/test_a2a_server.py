@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.a2a import Client, gateway, message, until_state
 from tests.support.a2a_agent import agent as tck
+from tests.support.a2a_gateway import Client, gateway, message, until_state
 from tests.support.running_agents import find, log_of
 from threadbus.schemas import AgentCard, DataPart, MentionStored, TaskId, TaskStatus
 

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import msgspec
 
-from tests.support.a2a import PATIENCE_S, Client, gateway, message, pieces
+from tests.support.a2a_gateway import PATIENCE_S, Client, gateway, message, pieces
 from tests.support.busreplay import busreplay
 from tests.support.cli import Cli, line_with, process
 from threadbus.agents import Agent, Mention

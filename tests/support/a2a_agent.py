@@ -15,7 +15,9 @@ from threadbus.gateways.a2a.parts import LINK, PLAIN_MESSAGE
 from threadbus.schemas import (
     DataPart,
     FilePart,
+    InputGiven,
     MessagePosted,
+    Recorded,
     TaskOpened,
     TaskStatus,
     TextPart,
@@ -50,7 +52,18 @@ async def handle(mention: Mention) -> Reply:
 
 async def _ask(mention: Mention) -> Reply:
     answer = await mention.request_input("What else?")
+    while await _last_id(mention) == "tck-input-required":
+        answer = await mention.request_input("And what else?")
     return f"Thank you for {answer}"
+
+
+async def _last_id(mention: Mention) -> str:
+    """Return which scenario the last answer asks for."""
+    found = ""
+    async for entry in mention.bus.read(mention.task, mention.thread):
+        if isinstance(entry, Recorded) and isinstance(entry.event.data, InputGiven):
+            found = entry.event.data.labels.get(MESSAGE, "")
+    return found.rpartition("-")[0]
 
 
 async def _sign_in(mention: Mention) -> Reply:

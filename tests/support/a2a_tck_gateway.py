@@ -1,7 +1,7 @@
-"""A gateway for the a2a-tck, which sends one messageId again and wants a new task each time.
+"""A gateway for the a2a-tck, which sends one messageId again and means another message each time.
 
-For the gateway a repeated messageId is the same task, so this gives each message that opens one an
-id of its own; what a scenario is chosen by, the beginning of the id, stays.
+For the gateway a repeated messageId is the same message, so this gives each an id of its own; what
+a scenario is chosen by, the beginning of the id, stays.
 
 Run it with ``python -m tests.support.a2a_tck_gateway NATS_URL PORT [GRPC_PORT]``.
 """
@@ -33,7 +33,7 @@ def _unique(message_id: str) -> str:
 
 
 class UniqueIds:
-    """Makes the id of each message that opens a task unique."""
+    """Makes the id of each message unique."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -65,7 +65,7 @@ class UniqueIds:
         try:
             request: dict[str, Any] = json.loads(body)
             message: dict[str, Any] = request.get("params", request)["message"]
-            if message.get("taskId") or not message["messageId"]:
+            if not message["messageId"]:
                 return body
         except (ValueError, KeyError, TypeError, AttributeError):
             # The gateway says what is wrong with it.
@@ -85,7 +85,7 @@ class UniqueIdsOverGrpc(grpc.aio.ServerInterceptor):
 
         def changed(data: bytes) -> Any:
             request = method.request_deserializer(data)
-            if request.message.message_id and not request.message.task_id:
+            if request.message.message_id:
                 request.message.message_id = _unique(request.message.message_id)
             return request
 

@@ -66,6 +66,20 @@ def test_an_agent_is_found_in_a_file(file: Path) -> None:
     assert load_agent(f"{file}:other").name == "other"
 
 
+def test_a_file_imports_from_the_working_folder(
+    file: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A package beside which the command is run is found, after the file's own neighbours."""
+    project = tmp_path_factory.mktemp("project")
+    (project / "of_the_project.py").write_text("WORD = 'project'\n")
+    (project / "neighbour.py").write_text("REPLY = 'another'\n")
+    monkeypatch.chdir(project)
+    monkeypatch.delitem(sys.modules, "neighbour", raising=False)
+    file.write_text(GOOD + "\nfrom of_the_project import WORD\nword = Agent(WORD)\n")
+    assert load_agent(f"{file}:word").name == "project"
+    assert sys.modules["neighbour"].REPLY == "hello"
+
+
 def test_a_file_is_run_once_and_takes_no_name_of_others(file: Path) -> None:
     """Two agents of one file share its module, and ``json`` stays what it was."""
     assert load_agent(f"{file}:agent") is load_agent(f"{file}:agent")

@@ -27,10 +27,13 @@ def load_agent(target: str, *, name: str = "") -> Agent:
         InvalidNameError: *name* is outside the grammar.
     """
     module_name, _, attribute = target.partition(":")
+    folder = str(Path.cwd())
     if module_name.endswith(".py") or "/" in module_name:
+        if folder not in sys.path:
+            # Behind everything: the neighbours of the file come first.
+            sys.path.append(folder)
         found = _from_file(target, Path(module_name))
     else:
-        folder = str(Path.cwd())
         if folder not in sys.path:
             sys.path.insert(0, folder)
         found = _imported(target, lambda: importlib.import_module(module_name))
