@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -20,7 +22,7 @@ from a2a.types import a2a_pb2_grpc
 from tests.support.a2a_agent import agent as tck
 from tests.support.a2a_gateway import PATIENCE_S, Client, gateway, message
 from threadbus.agents import Agent, Mention, Reply
-from threadbus.gateways.errors import InvalidOptionError, ListenError
+from threadbus.gateways.errors import InvalidOptionError, ListenError, MissingExtraError
 from threadbus.gateways.principals import add_token
 from threadbus.gateways.web.serving import Address
 from threadbus.schemas import DataPart
@@ -67,7 +69,7 @@ async def refused(call: Any) -> tuple[grpc.StatusCode, str]:
 def reasons(error: grpc.aio.AioRpcError) -> bytes:
     """Return the details of an error as they come."""
     found: Sequence[Any] = tuple(error.trailing_metadata())
-    return b"".join(value for key, value in found if key == "grpc-status-details-bin")
+    return b"".join(value for _, value in found if isinstance(value, bytes))
 
 
 async def test_a_message_over_grpc_is_the_same_task(bus_url: str) -> None:
@@ -194,6 +196,20 @@ async def test_the_address_of_grpc_is_checked(bus_url: str) -> None:
     with pytest.raises(InvalidOptionError, match="--grpc"):
         async with gateway(bus_url, grpc=Address("0.0.0.0", 0)):  # noqa: S104 - refused
             pass
+
+
+async def test_grpc_that_is_not_installed_is_told(
+    bus_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error names the extra; a gateway without gRPC does not look for it."""
+    monkeypatch.setitem(sys.modules, "grpc", None)
+    monkeypatch.delitem(sys.modules, "threadbus.gateways.a2a.rpc", raising=False)
+    monkeypatch.delattr("threadbus.gateways.a2a.rpc", raising=False)
+    with pytest.raises(MissingExtraError, match=re.escape("threadbus[grpc]")):
+        async with gateway(bus_url, grpc=FREE):
+            pass
+    async with gateway(bus_url) as (client, _):
+        assert (await client.http.get(f"{client.url}/agents")).status_code == 200
 
 
 async def test_the_client_of_the_sdk_comes_by_grpc(bus_url: str) -> None:

@@ -1,7 +1,8 @@
 """A gateway for the a2a-tck, which sends one messageId again and means another message each time.
 
 For the gateway a repeated messageId is the same message, so this gives each an id of its own; what
-a scenario is chosen by, the beginning of the id, stays.
+a scenario is chosen by, the beginning of the id, stays. The suite knows no tokens, so each request
+is given one: only who has one gets the extended card.
 
 Run it with ``python -m tests.support.a2a_tck_gateway NATS_URL PORT [GRPC_PORT]``.
 """
@@ -22,6 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from threadbus.bus import BusSettings
 from threadbus.gateways.a2a.gateway import GatewayOptions, running
+from threadbus.gateways.principals import add_token
 from threadbus.gateways.web.serving import Address
 from threadbus.schemas import AgentName
 
@@ -33,13 +35,17 @@ def _unique(message_id: str) -> str:
 
 
 class UniqueIds:
-    """Makes the id of each message unique."""
+    """Makes the id of each message unique, and signs each request in."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app
+        self._token = token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Change the body on its way in."""
+        if scope["type"] == "http":
+            signed = (b"x-api-key", self._token.encode())
+            scope = {**scope, "headers": [*scope["headers"], signed]}
         if scope["type"] != "http" or scope["method"] != "POST":
             await self._app(scope, receive, send)
             return
@@ -77,44 +83,72 @@ class UniqueIds:
 class UniqueIdsOverGrpc(grpc.aio.ServerInterceptor):
     """The same over gRPC."""
 
+    def __init__(self, token: str) -> None:
+        self._token = token
+
     async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
         """Change the request on its way in."""
         method = await continuation(handler_call_details)
-        if not handler_call_details.method.endswith(("/SendMessage", "/SendStreamingMessage")):
-            return method
+        is_message = handler_call_details.method.endswith(("/SendMessage", "/SendStreamingMessage"))
 
         def changed(data: bytes) -> Any:
             request = method.request_deserializer(data)
-            if request.message.message_id:
+            if is_message and request.message.message_id:
                 request.message.message_id = _unique(request.message.message_id)
             return request
 
+        def signed(call: Any) -> Any:
+            def with_token(request: Any, context: Any) -> Any:
+                return call(request, _SignedIn(context, self._token))
+
+            return with_token
+
         if method.response_streaming:
             return grpc.unary_stream_rpc_method_handler(
-                method.unary_stream, changed, method.response_serializer
+                signed(method.unary_stream), changed, method.response_serializer
             )
         return grpc.unary_unary_rpc_method_handler(
-            method.unary_unary, changed, method.response_serializer
+            signed(method.unary_unary), changed, method.response_serializer
         )
+
+
+class _SignedIn:
+    """The context of a call that came with a token."""
+
+    def __init__(self, context: Any, token: str) -> None:
+        self._context = context
+        self._token = token
+
+    def invocation_metadata(self) -> tuple[Any, ...]:
+        return (*(self._context.invocation_metadata() or ()), ("x-api-key", self._token))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
 
 
 async def main(url: str, port: int, grpc_port: int) -> None:
     """Serve until the process is killed."""
     with TemporaryDirectory() as folder:
+        tokens = Path(folder) / "tokens.json"
+        token = add_token(tokens, "suite")
         options = GatewayOptions(
             address=Address("127.0.0.1", port),
             grpc=Address("127.0.0.1", grpc_port),
+            tokens=tokens,
             team=(AgentName("tck"),),
             old_clients=False,
             push_key=Path(folder) / "key",
             push_allow=("127.0.0.0/8", "::1/128"),
         )
-        await _serve(url, options)
+        await _serve(url, options, token)
 
 
-async def _serve(url: str, options: GatewayOptions) -> None:
+async def _serve(url: str, options: GatewayOptions, token: str) -> None:
     async with running(
-        BusSettings(url=url), options, layer=UniqueIds, interceptors=[UniqueIdsOverGrpc()]
+        BusSettings(url=url),
+        options,
+        layer=lambda app: UniqueIds(app, token),
+        interceptors=[UniqueIdsOverGrpc(token)],
     ) as served:
         print(served.url, flush=True)
         await asyncio.Event().wait()
