@@ -13,6 +13,7 @@ import asyncio
 import itertools
 import json
 import sys
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -97,19 +98,21 @@ class UniqueIdsOverGrpc(grpc.aio.ServerInterceptor):
                 request.message.message_id = _unique(request.message.message_id)
             return request
 
-        def signed(call: Any) -> Any:
-            def with_token(request: Any, context: Any) -> Any:
-                return call(request, _SignedIn(context, self._token))
-
-            return with_token
-
         if method.response_streaming:
-            return grpc.unary_stream_rpc_method_handler(
-                signed(method.unary_stream), changed, method.response_serializer
-            )
-        return grpc.unary_unary_rpc_method_handler(
-            signed(method.unary_unary), changed, method.response_serializer
-        )
+
+            async def stream(request: Any, context: Any) -> AsyncGenerator[Any]:
+                async for response in method.unary_stream(request, self._signed(context)):
+                    yield response
+
+            return grpc.unary_stream_rpc_method_handler(stream, changed, method.response_serializer)
+
+        async def unary(request: Any, context: Any) -> Any:
+            return await method.unary_unary(request, self._signed(context))
+
+        return grpc.unary_unary_rpc_method_handler(unary, changed, method.response_serializer)
+
+    def _signed(self, context: Any) -> Any:
+        return _SignedIn(context, self._token)
 
 
 class _SignedIn:
