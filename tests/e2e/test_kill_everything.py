@@ -97,7 +97,7 @@ async def kill_at_random(
 ) -> None:
     while sum(counts.values()) < KILLS and not finished.is_set():
         try:
-            async with asyncio.timeout(chance.uniform(0.05, 0.4)):
+            async with asyncio.timeout(chance.uniform(0.1, 0.7)):
                 await finished.wait()
         except TimeoutError:
             pass

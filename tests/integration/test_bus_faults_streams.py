@@ -105,7 +105,7 @@ async def works(url: str) -> None:
         ("BUS", "no_ack", True),
         ("BUS", "allow_direct", False),
         ("KV_PRESENCE", "subject_delete_marker_ttl", None),
-        ("KV_AGENTS", "allow_rollup_hdrs", False),
+        ("KV_AGENTS", "allow_rollup_hdrs", True),
         ("OBJ_ARTIFACTS", "allow_direct", False),
     ],
 )

@@ -71,6 +71,7 @@ _LABELS: Final = frozenset(
         *("kind", "media_type", "of", "state", "status", "outcome", "mode", "lane", "verdict"),
         *("tool", "call_id", "model", "system", "finish_reason", "request", "answer"),
         *("replaces", "assignment", "proposal", "sources", "chunk_of", "task", "event"),
+        "triggers",
     }
 )
 _AGENTS: Final = frozenset(
@@ -153,7 +154,7 @@ class Redactor:
             return {name: self._whole(one) for name, one in named.items()}
         if key in {"arguments", "data"}:
             return self._whole(value)
-        if key in _LABELS:
+        if key in _LABELS or (key == "wakes" and isinstance(value, str)):
             return self._each(value, self._scrub)
         if key in _AGENTS:
             return self._each(value, lambda name: self._hidden("agent", name))
