@@ -77,6 +77,14 @@ class Authority:
             .add_extension(x509.SubjectAlternativeName([address]), critical=False)
             .add_extension(x509.BasicConstraints(is_authority, None), critical=True)
             .add_extension(usage, critical=True)
+            # Python 3.13 takes no certificate without them.
+            .add_extension(
+                x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False
+            )
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()),
+                critical=False,
+            )
             .sign(self._key, hashes.SHA256())
         )
 

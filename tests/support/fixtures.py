@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 
 from tests.support.cli import Cli
 from tests.support.nats_server import NatsServer, running_nats_server
@@ -17,6 +18,15 @@ def pytest_configure() -> None:
     """Forget settings of the person who runs the tests."""
     for name in [name for name in os.environ if name.startswith(SETTINGS)]:
         del os.environ[name]
+
+
+@pytest.fixture(autouse=True)
+def _log_of_its_own() -> None:
+    """Forget how an earlier test had the log written: its stream is closed by now.
+
+    A line of the log that cannot be written raises, in the middle of whatever wrote it.
+    """
+    structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")
