@@ -9,12 +9,13 @@ from typing import Any
 import httpx
 import pytest
 
+from threadbus.agents.tools.net import MAX_URL_CHARS
 from threadbus.gateways.errors import (
     AddressRefusedError,
     AddressUnknownError,
     InvalidOptionError,
 )
-from threadbus.gateways.web.ssrf import MAX_URL_CHARS, Screen, Target, post_pinned
+from threadbus.gateways.web.ssrf import Screen, Target, post_pinned
 
 
 @pytest.mark.parametrize(

@@ -8,21 +8,15 @@ in every notation, also wrapped into IPv6; an allow list opens single hosts or n
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
-import socket
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
-from urllib.parse import urlsplit, urlunsplit
+from typing import NamedTuple
+from urllib.parse import urlsplit
 
 import httpx
 
-from threadbus.agents.tools.net import Ip, Network, is_public
+from threadbus.agents.tools.net import Address, Network, is_public, resolve, take_apart
 from threadbus.gateways.errors import AddressRefusedError, AddressUnknownError, InvalidOptionError
-
-MAX_URL_CHARS: Final = 2048
-_RESOLVE_S: Final = 5.0
-_PORTS: Final = {"http": 80, "https": 443}
 
 
 class Target(NamedTuple):
@@ -70,38 +64,17 @@ class Screen:
 
         Cancellation: safe.
         """
-        try:
-            parts = urlsplit(url)
-            host, port = parts.hostname, parts.port
-        except ValueError:
-            raise AddressRefusedError(url, "it is no URL") from None
-        if len(url) > MAX_URL_CHARS or not url.isprintable() or " " in url:
-            raise AddressRefusedError(url, f"it is not {MAX_URL_CHARS} printable characters")
-        if parts.scheme not in _PORTS or not host:
-            raise AddressRefusedError(url, "it has to be https://HOST…")
-        if parts.username is not None or parts.password is not None:
-            raise AddressRefusedError(url, "it must not hold a user or a password")
-        port = _PORTS[parts.scheme] if port is None else port
+        address = take_apart(url, "https://HOST…", AddressRefusedError)
+        host, port = address.host, address.port
         is_listed = host in self._hosts or f"{host}:{port}" in self._hosts
-        addresses = await _resolve(url, host, port)
+        addresses = await resolve(url, address, AddressUnknownError)
         for ip in addresses:
             is_open = is_listed or any(ip in network for network in self._networks)
             if not is_open and not is_public(ip):
                 raise AddressRefusedError(url, "it leads into a network that is not public")
-            if not is_open and parts.scheme != "https":
+            if not is_open and address.parts.scheme != "https":
                 raise AddressRefusedError(url, "it has to be https")
         return Target(url, host, port, str(addresses[0]))
-
-
-async def _resolve(url: str, host: str, port: int) -> list[Ip]:
-    loop = asyncio.get_running_loop()
-    try:
-        async with asyncio.timeout(_RESOLVE_S):
-            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError, TimeoutError):
-        raise AddressUnknownError(url, "its host is not known") from None
-    # A zone would make another address of it.
-    return [ipaddress.ip_address(str(sockaddr[0]).partition("%")[0]) for *_, sockaddr in found]
 
 
 async def post_pinned(
@@ -114,16 +87,12 @@ async def post_pinned(
     Raises:
         httpx.HTTPError: it could not be sent.
     """
-    parts = urlsplit(target.url)
-    ip = f"[{target.ip}]" if ":" in target.ip else target.ip
-    pinned = urlunsplit((parts.scheme, f"{ip}:{target.port}", parts.path or "/", parts.query, ""))
-    usual = _PORTS[parts.scheme] == target.port
-    name = f"[{target.host}]" if ":" in target.host else target.host
+    address = Address(urlsplit(target.url), target.host, target.port)
     request = http.build_request(
         "POST",
-        pinned,
+        address.pinned(ipaddress.ip_address(target.ip)),
         content=body,
-        headers={**headers, "Host": name if usual else f"{name}:{target.port}"},
+        headers={**headers, "Host": address.host_header},
         # The certificate has to be that of the name, not of the IP.
         extensions={"sni_hostname": target.host},
     )
