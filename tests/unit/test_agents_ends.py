@@ -15,11 +15,12 @@ from tests.support.running_agents import (
     kinds,
     log_of,
     quiet_task,
+    ready,
     running,
     text,
     user_in_memory,
 )
-from threadbus.agents import Agent, AgentLimits, Mention
+from threadbus.agents import Agent, AgentLimits, AgentRunner, Mention
 from threadbus.bus import Bus, MentionFailedError, TaskFailedError
 from threadbus.schemas import (
     MAIN_THREAD as MAIN,
@@ -276,3 +277,55 @@ def waiting_agent(started: asyncio.Event, stopped: asyncio.Event) -> Agent:
         return "never"
 
     return agent
+
+
+async def test_a_handler_that_has_just_begun_is_ended_with_its_agent(user: Bus) -> None:
+    """No handler outlives the agent, and the next agent handles the mention again."""
+    started, stopped = asyncio.Event(), asyncio.Event()
+    agent = waiting_agent(started, stopped)
+    runner = AgentRunner(agent, user.acting_as(agent.name))
+    work = asyncio.create_task(runner.run())
+    await ready(runner, work)
+    task = (await user.tasks.open("Q", to=["web"])).event.task
+    async with asyncio.timeout(20):
+        await started.wait()
+        work.cancel()
+        await asyncio.wait({work})
+
+    assert stopped.is_set()
+    assert runner.abandoned == frozenset()
+    (failed,) = await find(user, task, HandlingFailed)
+    assert cast("HandlingFailed", failed.data).error.kind == "Aborted"
+
+    again = Agent("web")
+
+    @again.on_mention
+    async def handle(mention: Mention) -> str:
+        return f"attempt {mention.attempt}"
+
+    async with running(again, user):
+        answer = await user.waits.for_answer(task, timeout=WAIT)
+    assert answer.text == "attempt 2"
+
+
+async def test_a_handler_that_cancels_itself_has_failed(user: Bus) -> None:
+    """In its first moments and later: the attempt is on record, and the agent goes on."""
+    agent = Agent("web", limits=ONCE)
+
+    @agent.on_mention
+    async def handle(mention: Mention) -> str:
+        if "late" in mention.text:
+            await find(mention.bus, mention.task, HandlingStarted)
+        own = asyncio.current_task()
+        if own is not None and "cancel" in mention.text:
+            own.cancel()
+            await asyncio.sleep(60)
+        return "fine"
+
+    async with running(agent, user):
+        for question in ("cancel", "late cancel"):
+            with pytest.raises((TaskFailedError, MentionFailedError), match="CancelledError"):
+                await user.ask(question, to=["web"], timeout=WAIT)
+        answer = await user.ask("Q", to=["web"], timeout=WAIT)
+
+    assert answer.text == "fine"

@@ -6,12 +6,10 @@ calls of a model) knows it without being told.
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final
 
-from structlog.contextvars import bound_contextvars
+from structlog.contextvars import bind_contextvars, reset_contextvars
 
 from threadbus.schemas import AgentName, Event, traceparent, turn_span_id
 
@@ -28,16 +26,30 @@ def context_of(event: Event, agent: AgentName) -> str:
     return traceparent(event.task, turn_span_id(event.id, agent))
 
 
-@contextmanager
-def in_turn(event: Event, agent: AgentName) -> Generator[None]:
-    """Let the log lines and the trace context of what runs inside name the turn."""
-    span = turn_span_id(event.id, agent)
-    token = _current.set(context_of(event, agent))
-    try:
+class in_turn:  # noqa: N801 - used like a function
+    """Let the log lines and the trace context of what runs inside name the turn.
+
+    A class, since a generator would cost each mention more.
+    """
+
+    __slots__ = ("_bound", "_facts", "_outer", "_trace")
+
+    def __init__(self, event: Event, agent: AgentName) -> None:
+        span = turn_span_id(event.id, agent)
+        self._trace = traceparent(event.task, span)
         # The trace of a super-task has its id.
-        with bound_contextvars(
-            trace=event.task, span=span, task=event.task, thread=event.thread, agent=agent
-        ):
-            yield
-    finally:
-        _current.reset(token)
+        self._facts = {
+            "trace": event.task,
+            "span": span,
+            "task": event.task,
+            "thread": event.thread,
+            "agent": agent,
+        }
+
+    def __enter__(self) -> None:
+        self._outer = _current.set(self._trace)
+        self._bound = bind_contextvars(**self._facts)
+
+    def __exit__(self, *_: object) -> None:
+        reset_contextvars(**self._bound)
+        _current.reset(self._outer)

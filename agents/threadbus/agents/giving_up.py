@@ -137,3 +137,12 @@ async def _task_end(bus: Bus, event: Event) -> Exception:
         if not limit.expired():
             raise
     return TaskDeadlineError(event.task)
+
+
+def is_over(error: Exception, event: Event, agent: str) -> bool:
+    """Whether nobody can be answered any more: the thread has ended, or the agent is out."""
+    if isinstance(error, ThreadClosedError):
+        return error.task == event.task and error.thread in {MAIN_THREAD, event.thread}
+    if isinstance(error, NotAParticipantError):
+        return agent in error.names
+    return isinstance(error, TaskEndedError)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import socket
 import time
@@ -13,9 +14,12 @@ import msgspec
 import structlog
 
 from threadbus.bus import Bus, BusError
-from threadbus.schemas import AgentName, Presence, PresenceState
+from threadbus.schemas import AgentName, Event, Presence, PresenceState, clean_text, text_of
 
 _AT_MOST_EVERY_S: Final = 1.0
+_PREDECESSOR_LOOK_S: Final = 0.1
+_MAX_LINE_CHARS: Final = 200
+_MAX_TITLE_CHARS: Final = 60
 _log: Any = structlog.get_logger("threadbus.agents")
 
 
@@ -83,3 +87,21 @@ class Heartbeat:
     async def leave(self) -> None:
         """Say that this instance is gone, instead of letting its heartbeat run out."""
         await self._bus.registry.leave(self._beat.agent, self._beat.instance)
+
+
+async def wait_for_predecessor(bus: Bus, agent: AgentName, holder: str) -> None:
+    """Let whoever was replaced finish what it has begun, so that nothing is begun twice."""
+    limit = bus.settings.drain_timeout + bus.settings.presence_ttl
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(limit.total_seconds()):
+            while True:
+                if not await bus.registry.rivals(agent, holder):
+                    return
+                await asyncio.sleep(_PREDECESSOR_LOOK_S)
+
+
+def title_of(event: Event) -> str:
+    """Return what an agent is at that handles *event*, quoted, for people."""
+    title = getattr(event.data, "title", "") or text_of(getattr(event.data, "parts", ()))
+    line = title.strip()[:_MAX_LINE_CHARS].split("\n", 1)[0]
+    return repr(clean_text(line, _MAX_TITLE_CHARS) or event.type)

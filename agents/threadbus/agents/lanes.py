@@ -1,34 +1,68 @@
-"""Which mention is handled when: in order within a thread, threads side by side up to a limit."""
+"""Which mention is handled when: in order within a thread, threads side by side up to a limit.
+
+Most are handled within moments. Those are only begun, by a task of their own, and nobody watches:
+a second task that waits for the first would cost each of them more than all the rest that is done
+for it. A driver, which is a task that works a lane off, takes over where it takes longer, where it
+did not end well, and where more waits in the lane.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Final, Generic, TypeVar
+from functools import partial
+from typing import Final, Generic, TypeAlias, TypeVar
+
+WATCHED_AFTER_S: Final = 0.05
+"""What is not done after this gets a driver."""
 
 _T = TypeVar("_T")
 
 _Key = tuple[str, str]
 
+Ended: TypeAlias = Callable[[bool], None]
+
+
+def _never(_item: object, _ended: Ended) -> bool:
+    return False
+
 
 class Lanes(Generic[_T]):
-    """Queues, one for each thread, worked off by at most *limit* tasks at once.
+    """Queues, one for each thread, of which at most *limit* are worked off at once.
 
-    A lane is there only while something is in it. Owned by a TaskGroup; what a worker raises ends
-    the group.
+    A lane is there only while something is in it. Drivers belong to a TaskGroup; what a worker
+    raises ends the group.
     """
 
     def __init__(
-        self, tasks: asyncio.TaskGroup, limit: int, work: Callable[[_T], Awaitable[None]], name: str
+        self,
+        tasks: asyncio.TaskGroup,
+        limit: int,
+        work: Callable[[_T], Awaitable[None]],
+        name: str,
+        *,
+        begin: Callable[[_T, Ended], bool] = _never,
     ) -> None:
+        """Prepare lanes.
+
+        Args:
+            tasks: the drivers' group.
+            limit: how many items are worked on at once.
+            work: works on an item, also on one that was begun.
+            name: of the drivers, for people.
+            begin: begins an item without a driver and returns whether it did. It then says once
+                whether the item is done; one that is not is handed to a driver.
+        """
         self._group = tasks
         self._limit = limit
         self._work = work
+        self._begin = begin
         self._name = name
         self._free: Final = asyncio.Semaphore(limit)
         self._waiting: dict[_Key, deque[_T]] = {}
         self._running: dict[_T, asyncio.Task[None]] = {}
+        self._begun: dict[_T, tuple[_Key, asyncio.TimerHandle]] = {}
         self._resting: set[asyncio.Task[None]] = set()
         self._stop = asyncio.Event()
         self._depth = 0
@@ -36,24 +70,67 @@ class Lanes(Generic[_T]):
     @property
     def running(self) -> list[_T]:
         """What is being worked on."""
-        return list(self._running)
+        return [*self._running, *self._begun]
 
     @property
     def depth(self) -> int:
         """How many wait."""
         return self._depth
 
-    def put(self, key: _Key, item: _T) -> bool:
-        """Add *item* to the lane of *key*; return whether it starts at once."""
-        self._depth += 1
+    async def put(self, key: _Key, item: _T) -> bool:
+        """Add *item* to the lane of *key*; return whether it starts at once.
+
+        Cancellation: safe; nothing is waited for.
+        """
         queue = self._waiting.get(key)
         if queue is not None:
+            self._depth += 1
             queue.append(item)
             return False
-        self._waiting[key] = deque([item])
-        self._group.create_task(self._drive(key), name=f"{self._name}[{key[0][:8]}/{key[1]}]")
+        self._waiting[key] = queue = deque[_T]()
+        if not (self._free.locked() or self._stop.is_set()):
+            await self._free.acquire()
+            timer = asyncio.get_running_loop().call_later(WATCHED_AFTER_S, self._watch, item)
+            # Before it begins: it may have ended when that returns.
+            self._begun[item] = (key, timer)
+            if self._begin(item, partial(self._on_end, item)):
+                return True
+            timer.cancel()
+            del self._begun[item]
+            self._free.release()
+        self._depth += 1
+        queue.append(item)
+        self._drive_soon(key)
         # Not what the semaphore says: of several put at once none has taken its place yet.
         return len(self._waiting) - len(self._resting) <= self._limit
+
+    def _on_end(self, item: _T, is_done: bool) -> None:
+        """Take note that an item ended which was begun."""
+        begun = self._begun.get(item)
+        if begun is None:
+            return
+        if not is_done:
+            self._watch(item)
+            return
+        key, timer = self._begun.pop(item)
+        timer.cancel()
+        self._free.release()
+        if self._waiting[key]:
+            self._drive_soon(key)
+        else:
+            del self._waiting[key]
+
+    def _watch(self, item: _T) -> None:
+        """Hand an item that was begun to a driver, and its place with it."""
+        key, timer = self._begun.pop(item)
+        timer.cancel()
+        self._drive_soon(key, item)
+
+    def _drive_soon(self, key: _Key, begun: _T | None = None) -> None:
+        name = f"{self._name}[{key[0][:8]}/{key[1]}]"
+        task = self._group.create_task(self._drive(key, begun), name=name)
+        if begun is not None:
+            self._running[begun] = task
 
     def withdraw(self, key: _Key) -> list[_T]:
         """Take out what waits in the lane of *key*, in order."""
@@ -84,13 +161,19 @@ class Lanes(Generic[_T]):
         self._resting.discard(task)
         return not self._stop.is_set()
 
-    async def _drive(self, key: _Key) -> None:
+    async def _drive(self, key: _Key, begun: _T | None = None) -> None:
         queue = self._waiting[key]
         try:
+            if begun is not None:
+                try:
+                    await self._one(begun)
+                finally:
+                    self._leave_place()
             while queue and not self._stop.is_set():
                 await self._free.acquire()
                 try:
                     if queue and not self._stop.is_set():
+                        self._depth -= 1
                         await self._one(queue.popleft())
                 finally:
                     self._leave_place()
@@ -99,7 +182,6 @@ class Lanes(Generic[_T]):
                 del self._waiting[key]
 
     async def _one(self, item: _T) -> None:
-        self._depth -= 1
         task = asyncio.current_task()
         if task is not None:
             self._running[item] = task
@@ -117,9 +199,19 @@ class Lanes(Generic[_T]):
             self._free.release()
 
     def stop(self) -> list[_T]:
-        """Start nothing more; return what had not started."""
+        """Start nothing more; return what had not started. All that runs has a driver then."""
         left = [item for key in list(self._waiting) for item in self.withdraw(key)]
         self._stop.set()
+        for item in list(self._begun):
+            self._watch(item)
+        return left
+
+    def give_up(self) -> list[_T]:
+        """Return what was begun and has no driver; it is the caller's from now on."""
+        left = list(self._begun)
+        for _, timer in self._begun.values():
+            timer.cancel()
+        self._begun.clear()
         return left
 
     def tasks(self) -> set[asyncio.Task[None]]:

@@ -64,8 +64,6 @@ class Mention:
         """The model, with every call on record."""
         self.attempt = attempt
         """Which attempt this is, from 1."""
-        self.traceparent = context_of(recorded.event, bus.name)
-        """The W3C trace context of this turn: what is traced beneath it is shown beneath it."""
         self.progress_note = ""
         """What was last said of the progress."""
 
@@ -78,6 +76,11 @@ class Mention:
     def seq(self) -> int:
         """Its sequence in the log."""
         return self._recorded.seq
+
+    @property
+    def traceparent(self) -> str:
+        """The W3C trace context of this turn: what is traced beneath it is shown beneath it."""
+        return context_of(self.event, self._bus.name)
 
     @property
     def task(self) -> TaskId:

@@ -15,27 +15,29 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final
 
 import structlog
 
-from threadbus.agents.agent import Agent, DeadLetterHandler
+from threadbus.agents.agent import Agent
 from threadbus.agents.errors import NotAHandlerError
-from threadbus.agents.handling import guarded, report
-from threadbus.agents.heartbeat import Heartbeat
+from threadbus.agents.handling import report
+from threadbus.agents.hearing import Hearing
+from threadbus.agents.heartbeat import Heartbeat, wait_for_predecessor
 from threadbus.agents.lanes import Lanes
 from threadbus.agents.mention import Mention, Reply
 from threadbus.agents.model import Model
 from threadbus.agents.order import is_its_turn
 from threadbus.agents.pausing import Pauses
-from threadbus.agents.turn import Turn, Workplace
+from threadbus.agents.turn import Turn
+from threadbus.agents.workplace import Workplace
 from threadbus.bus import AgentReplacedError, Bus, BusError, Delivery, Inbox, new_instance
 from threadbus.schemas import (
     Event,
     EventClass,
     EventId,
     Lane,
-    MentionDeadLettered,
     MentionReceived,
     MessagePosted,
     PresenceState,
@@ -55,7 +57,6 @@ _SETTLED_KEPT: Final = 4096
 _AFTER_MISTAKE: Final = timedelta(seconds=10)
 _SOONEST_S: Final = 0.2
 _LATEST_S: Final = 2.0
-_PREDECESSOR_LOOK_S: Final = 0.1
 _log: Any = structlog.get_logger("threadbus.agents")
 
 
@@ -99,21 +100,21 @@ class AgentRunner:
         self._replaced_by = ""
         self._draining = False
         self._lanes: Lanes[Turn] | None = None
+        self._heartbeat = Heartbeat(bus, agent.name, self._instance, self._holder, self._look)
         self._place = Workplace(
             agent=agent,
             bus=bus,
             model=model,
             replica=self._instance,
             shared=replicas > 1,
-            on_long=self._on_long,
+            on_long=self._heartbeat.changed,
         )
         self._held: dict[EventId, Turn] = {}
         self._room = asyncio.Event()
         self._settled: OrderedDict[EventId, None] = OrderedDict()
         self._beside: set[asyncio.Task[None]] = set()
-        self._heard: set[Delivery] = set()
+        self._hearing = Hearing(agent)
         self._pauses = Pauses(bus, self._instance)
-        self._heartbeat = Heartbeat(bus, agent.name, self._instance, self._holder, self._look)
         self.ready = asyncio.Event()
         """Set once the agent is registered, living and attached to its inbox."""
 
@@ -145,7 +146,7 @@ class AgentRunner:
         # Whoever took it over while this was under way must be seen too.
         self._card_changed.set()
         if self._takeover:
-            await self._wait_for_predecessor()
+            await wait_for_predecessor(self._bus, self._agent.name, self._holder)
         async with (
             self._bus.registry.watching(self._agent.name, self._card_changed.set),
             self._beating(),
@@ -174,22 +175,16 @@ class AgentRunner:
             with contextlib.suppress(BusError, TimeoutError):
                 await self._heartbeat.leave()
 
-    async def _wait_for_predecessor(self) -> None:
-        """Let whoever was replaced finish what it has begun, so that nothing is begun twice."""
-        limit = self._bus.settings.drain_timeout + self._bus.settings.presence_ttl
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(limit.total_seconds()):
-                while True:
-                    if not await self._bus.registry.rivals(self._agent.name, self._holder):
-                        return
-                    await asyncio.sleep(_PREDECESSOR_LOOK_S)
-
     async def _work(self, inbox: Inbox) -> None:
         name = f"threadbus.agent[{self._agent.name}]"
         try:
             async with asyncio.TaskGroup() as tasks:
                 lanes = Lanes[Turn](
-                    tasks, self._agent.limits.concurrency, self._run_in_lane, f"{name}.turn"
+                    tasks,
+                    self._agent.limits.concurrency,
+                    self._run_in_lane,
+                    f"{name}.turn",
+                    begin=self._begin_turn,
                 )
                 self._lanes = lanes
                 keeper = tasks.create_task(self._keep_leases(), name=f"{name}.leases")
@@ -205,7 +200,15 @@ class AgentRunner:
             # The cause counts, not that it came out of a group of tasks.
             raise group.exceptions[0] from None
         finally:
-            self._lanes = None
+            left, self._lanes = self._lanes, None
+            if left is not None:
+                await asyncio.gather(*[self._abort(turn) for turn in left.give_up()])
+
+    async def _abort(self, turn: Turn) -> None:
+        try:
+            await turn.abort()
+        except (BusError, TimeoutError) as error:
+            _log.warning("a turn was not recorded as aborted", reason=str(error))
 
     async def _take(self, inbox: Inbox, tasks: asyncio.TaskGroup, lanes: Lanes[Turn]) -> None:
         limit = _HELD_MAX
@@ -219,7 +222,9 @@ class AgentRunner:
             event = delivery.event
             held = self._held.get(event.id)
             if event.event_class is EventClass.OBS:
-                await self._hear(delivery, tasks)
+                while len(self._beside) >= _BESIDE_LIMIT:
+                    await asyncio.wait(self._beside, return_when=asyncio.FIRST_COMPLETED)
+                self._spawn(tasks, self._hearing.take(delivery), "dead-letter")
             elif self._pauses.take(delivery, tasks):
                 continue
             elif held is not None:
@@ -244,7 +249,7 @@ class AgentRunner:
         self._held[event.id] = turn
         if quick and sum(held.is_quick for held in self._held.values()) <= _QUICK_LIMIT:
             self._spawn(tasks, self._run_turn(turn, _no_rest), "quick")
-        elif not lanes.put((event.task, event.thread), turn):
+        elif not await lanes.put((event.task, event.thread), turn):
             await self._receipt(event, lanes)
 
     def _spawn(self, tasks: asyncio.TaskGroup, work: Coroutine[Any, Any, None], what: str) -> None:
@@ -252,9 +257,13 @@ class AgentRunner:
         self._beside.add(task)
         task.add_done_callback(self._beside.discard)
 
-    def _on_long(self, turn: Turn) -> None:
-        turn.was_long = True
-        self._heartbeat.changed()
+    def _begin_turn(self, turn: Turn, ended: Callable[[bool], None]) -> bool:
+        return turn.begin(partial(self._on_turn_end, turn, ended))
+
+    def _on_turn_end(self, turn: Turn, ended: Callable[[bool], None], is_settled: bool) -> None:
+        if is_settled:
+            self._let_go(turn)
+        ended(is_settled)
 
     async def _run_in_lane(self, turn: Turn) -> None:
         lanes = self._lanes
@@ -306,30 +315,6 @@ class AgentRunner:
         except (BusError, SchemaError) as error:
             _log.warning("no receipt for a mention", event_id=event.id, reason=str(error))
 
-    async def _hear(self, delivery: Delivery, tasks: asyncio.TaskGroup) -> None:
-        """Take note of an observation; agents may ignore those, so that no error storm starts."""
-        handler = self._agent.dead_letter_handler
-        if handler is None or not isinstance(delivery.event.data, MentionDeadLettered):
-            await delivery.ack()
-            return
-        while len(self._beside) >= _BESIDE_LIMIT:
-            await asyncio.wait(self._beside, return_when=asyncio.FIRST_COMPLETED)
-        self._heard.add(delivery)
-        self._spawn(tasks, self._tell(handler, delivery), "dead-letter")
-
-    async def _tell(self, handler: DeadLetterHandler, delivery: Delivery) -> None:
-        try:
-            async with asyncio.timeout(self._agent.limits.turn_timeout.total_seconds()):
-                await guarded(handler, delivery.recorded)
-        except asyncio.CancelledError:
-            await delivery.nak()
-            raise
-        except Exception as error:
-            report("a dead-letter handler failed", error, agent=self._agent.name)
-        finally:
-            self._heard.discard(delivery)
-        await delivery.ack()
-
     async def _quick_handler(self, mention: Mention) -> Reply:
         handler = self._agent.quick_handler
         return self._busy_with() or "idle" if handler is None else await handler(mention)
@@ -341,8 +326,7 @@ class AgentRunner:
             await asyncio.sleep(interval)
             for turn in list(self._held.values()):
                 await turn.extend()
-            for delivery in list(self._heard):
-                await delivery.in_progress()
+            await self._hearing.extend()
             await self._pauses.extend()
 
     def _look(self) -> tuple[PresenceState, str, int]:

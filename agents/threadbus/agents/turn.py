@@ -8,36 +8,37 @@ stands in the log, and goes on from there: one answer, whatever happens.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Coroutine
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final
 
 import structlog
 
-from threadbus.agents.agent import Agent, MentionHandler
+from threadbus.agents.agent import MentionHandler
 from threadbus.agents.context import in_turn
 from threadbus.agents.errors import (
+    AgentError,
     BadReplyError,
     GiveUpError,
     ModelBudgetExceededError,
     ModelRefusedError,
     NoModelError,
     TaskDeadlineError,
-    TaskEndedError,
 )
-from threadbus.agents.giving_up import GivingUp, task_end
-from threadbus.agents.handling import attempt, guarded, report
+from threadbus.agents.giving_up import GivingUp, is_over, task_end
+from threadbus.agents.handling import Attempt, guarded, report
+from threadbus.agents.heartbeat import title_of
 from threadbus.agents.journal import ABORTED, Journal
 from threadbus.agents.mention import Mention
-from threadbus.agents.model import Model
 from threadbus.agents.replying import Replies
 from threadbus.agents.thinking import Thinking
-from threadbus.bus import Bus, BusError, Delivery, NotAParticipantError, ThreadClosedError
+from threadbus.agents.workplace import Workplace
+from threadbus.bus import BusError, Delivery
 from threadbus.schemas import (
-    MAIN_THREAD,
     AnyData,
     ErrorInfo,
     Event,
@@ -51,7 +52,6 @@ from threadbus.schemas import (
     TaskOpened,
     clean_text,
     shorten,
-    text_of,
 )
 
 _FINAL: Final = (GiveUpError, BadReplyError, NoModelError, ModelRefusedError)
@@ -60,29 +60,11 @@ _FINAL: Final = (GiveUpError, BadReplyError, NoModelError, ModelRefusedError)
 _SURELY_NEW_NS: Final = 60 * 1_000_000_000
 """A younger mention cannot have been answered outside the deduplication window of the log."""
 
-_MAX_NOTE_CHARS: Final = 60
+_AT_ONCE: Final = timedelta(0)
 _MAX_PROGRESS_CHARS: Final = 200
 _FIRST_WAIT_S: Final = 0.5
 _LONGEST_WAIT_S: Final = 30.0
 _log: Any = structlog.get_logger("threadbus.agents")
-
-
-@dataclass(kw_only=True)
-class Workplace:
-    """What all turns of one running agent have in common."""
-
-    agent: Agent
-    bus: Bus
-    model: Model | None
-    replica: str
-    shared: bool
-    """Whether other processes take mentions from the same inbox."""
-    on_long: Callable[[Turn], None]
-    """Called when a handler has run for more than a moment."""
-    since: int = 0
-    """When mentions began to be taken; what is older may have been begun by another process."""
-    abandoned: set[asyncio.Task[Any]] = field(default_factory=set[asyncio.Task[Any]])
-    """Handlers that did not end when they were cancelled."""
 
 
 class Turn:
@@ -111,13 +93,13 @@ class Turn:
         self._attempt = 1
         self._on_record = 0
         self._mention: Mention | None = None
+        self._begun: Attempt[Any] | None = None
         self._what = ""
         self.received_at = time.time_ns()
         self.started_at = 0
         self.was_long = False
         """Whether the handler ran long enough to be on record as started."""
         self.is_settled = False
-        """Whether the mention is acknowledged."""
         stored_at = delivery.recorded.stored_at
         self._is_suspect = (
             delivery.redelivered
@@ -144,27 +126,22 @@ class Turn:
     @property
     def note(self) -> str:
         """For people: what the agent is at, and what was last said of the progress."""
-        if not self._what:
-            data = self.event.data
-            title = getattr(data, "title", "") or text_of(getattr(data, "parts", ()))
-            line = title.strip()[:_MAX_PROGRESS_CHARS].split("\n", 1)[0]
-            self._what = repr(clean_text(line, _MAX_NOTE_CHARS) or self.event.type)
+        self._what = self._what or title_of(self.event)
         said = self._mention.progress_note if self._mention is not None else ""
         progress = f": {clean_text(said, _MAX_PROGRESS_CHARS)}" if said else ""
         return f"{self._what} in {self.event.thread}{progress}"
 
-    # the leases: there are several when the mention came again while it was being handled
-
+    # leases: several when the mention came again while it was being handled
     def adopt(self, delivery: Delivery) -> None:
         """Take up the same mention, delivered again because a lease or the server was lost."""
         self._deliveries.append(delivery)
 
     async def extend(self) -> None:
-        """Extend the lease."""
+        """Extend the leases."""
         for delivery in self._deliveries:
             await delivery.in_progress()
 
-    async def give_back(self, delay: timedelta = timedelta(0)) -> None:
+    async def give_back(self, delay: timedelta = _AT_ONCE) -> None:
         """Let the mention come again."""
         for delivery in self._deliveries:
             await delivery.nak(delay)
@@ -173,8 +150,6 @@ class Turn:
         self.is_settled = True
         for delivery in self._deliveries:
             await delivery.ack()
-
-    # running
 
     async def run(self, rest: Callable[[float], Awaitable[bool]]) -> None:
         """Handle the mention until it is settled, and acknowledge it.
@@ -187,8 +162,58 @@ class Turn:
         with in_turn(self.event, self._place.agent.name):
             await self._run(rest)
 
-    async def _run(self, rest: Callable[[float], Awaitable[bool]]) -> None:
+    def begin(self, ended: Callable[[bool], None]) -> bool:
+        """Begin in a task of its own that nobody watches, where nothing must be looked up before.
+
+        Args:
+            ended: called when that task ends, with whether the mention is settled. Where it is not,
+                and where it takes long, :meth:`run` goes on from there.
+
+        Returns:
+            Whether it was begun.
+        """
+        if self._is_suspect or self._place.shared:
+            return False
+        with contextlib.suppress(AgentError):
+            # What is raised here will be raised again where it can be judged.
+            self._begun = self._prepare()()
+        if self._begun is None:
+            return False
         self.started_at = time.time_ns()
+        self._begun.start(partial(self._alone, ended))
+        return True
+
+    async def _alone(
+        self, ended: Callable[[bool], None], attempt: Coroutine[Any, Any, None]
+    ) -> None:
+        is_settled = False
+        try:
+            with in_turn(self.event, self._place.agent.name):
+                await attempt
+            if self._begun is not None:
+                await self._acknowledge()
+                is_settled = True
+        finally:
+            ended(is_settled)
+
+    async def abort(self) -> None:
+        """End a turn that was begun and that nobody watches, since the agent stops.
+
+        Cancellation: the mention comes again when its lease is over.
+        """
+        attempt = self._begun
+        if attempt is None or self.is_settled:
+            return
+        await attempt.end(self._place.abandoned)
+        if not self.is_settled:
+            await self._record_abort()
+
+    async def _record_abort(self) -> None:
+        await self._fail(ErrorInfo(ABORTED, "the agent stopped before the handler ended"), _AT_ONCE)
+        await self.give_back()
+
+    async def _run(self, rest: Callable[[float], Awaitable[bool]]) -> None:
+        self.started_at = self.started_at or time.time_ns()
         wait = _FIRST_WAIT_S
         try:
             while True:
@@ -206,9 +231,7 @@ class Turn:
                         break
                     wait = min(2 * wait, _LONGEST_WAIT_S)
         except asyncio.CancelledError:
-            reason = ErrorInfo(ABORTED, "the agent stopped before the handler ended")
-            await self._fail(reason, timedelta(0))
-            await self.give_back()
+            await self._record_abort()
             raise
         finally:
             self._journal.end()
@@ -239,23 +262,14 @@ class Turn:
             await self._journal.load()
 
     async def _attempt_once(self) -> Exception | None:
+        begun, self._begun = self._begun, None
         try:
-            if not await self._replies.complete():
-                reply = await self._handle()
-                await self._journal.refresh()
-                await self._replies.append(reply)
-            ended = HandlingEnded(
-                received_at=self.received_at,
-                started_at=self.started_at,
-                ended_at=max(time.time_ns(), self.started_at),
-                attempt=self._attempt,
-                replica=self._place.replica,
-            )
-            if self._place.shared:
-                # Replicas read it to know whose turn it is: not before it is in the log.
-                await self._append(ended)
+            if begun is not None:
+                await self._watch(begun)
+            elif await self._replies.complete():
+                await self._record_end()
             else:
-                await self._observe(ended)
+                await self._handle()
         except Exception as error:
             if not isinstance(error, BusError | SchemaError | GiveUpError):
                 name = self._place.agent.name
@@ -263,50 +277,86 @@ class Turn:
             return error
         return None
 
-    async def _handle(self) -> Any:
-        event, agent = self.event, self._place.agent
+    async def _handle(self) -> None:
+        prepared = self._prepare()
+        if self._is_suspect:
+            # It may be what killed the process before: on record first, and surely.
+            await self._append(HandlingStarted(attempt=self._attempt, replica=self._place.replica))
+            self._on_record = self._attempt
+        await self._watch(prepared())
+
+    def _prepare(self) -> Callable[[], Attempt[Any]]:
+        """Look whether the mention can be handled; return what makes the attempt.
+
+        Raises:
+            GiveUpError, TaskDeadlineError: it cannot.
+        """
+        event, agent, handler = self.event, self._place.agent, self._handler
         if isinstance(event.data, OpaqueData):
             raise GiveUpError(
                 f"events of type {shorten(event.type)!r} are not known to agent {agent.name}; "
                 "send a message, or run a version that knows them"
             )
-        if self._handler is None:
+        if handler is None:
             raise GiveUpError(f"agent {agent.name} has no handler for mentions")
         deadline = event.data.deadline_at if isinstance(event.data, TaskOpened) else None
         if deadline is not None and time.time_ns() > deadline:
             raise TaskDeadlineError(event.task)
-        if self._is_suspect:
-            # It may be what killed the process before: on record first, and surely.
-            await self._append(HandlingStarted(attempt=self._attempt, replica=self._place.replica))
-            self._on_record = self._attempt
-        mention = self._mention = Mention(
-            self._bus, self._recorded, self._journal.begin(), self._thinking, self._attempt
-        )
+
+        def make() -> Attempt[Any]:
+            mention = self._mention = Mention(
+                self._bus, self._recorded, self._journal.begin(), self._thinking, self._attempt
+            )
+            name = f"threadbus.agent[{agent.name}].handler"
+            return Attempt(guarded(handler, mention), self._conclude, name)
+
+        return make
+
+    async def _watch(self, attempt: Attempt[Any]) -> None:
         try:
-            return await attempt(
-                guarded(self._handler, mention),
-                name=f"threadbus.agent[{agent.name}].handler",
+            await attempt.watch(
                 timeout_s=self._timeout_s,
                 on_long=self._record_start,
-                until=lambda: task_end(self._bus, event),
+                until=lambda: task_end(self._bus, self.event),
                 abandoned=self._place.abandoned,
             )
         finally:
             self._journal.end()
+
+    async def _conclude(self, reply: Any) -> None:
+        """Append what the handler returned, and that the turn ended."""
+        self._journal.end()
+        await self._journal.refresh()
+        await self._replies.append(reply)
+        await self._record_end()
+
+    async def _record_end(self) -> None:
+        ended = HandlingEnded(
+            received_at=self.received_at,
+            started_at=self.started_at,
+            ended_at=max(time.time_ns(), self.started_at),
+            attempt=self._attempt,
+            replica=self._place.replica,
+        )
+        if self._place.shared:
+            # Replicas read it to know whose turn it is: not before it is in the log.
+            await self._append(ended)
+        else:
+            await self._observe(ended)
 
     async def _record_start(self) -> None:
         if self._on_record != self._attempt:
             self._on_record = self._attempt
             await self._observe(HandlingStarted(attempt=self._attempt, replica=self._place.replica))
         self.was_long = True
-        self._place.on_long(self)
+        self._place.on_long()
 
     # failing
 
     async def _judge(self, error: Exception) -> timedelta | None:
         """Record a failure; return how long to wait, or None where that was the last attempt."""
         info = ErrorInfo.of(error)
-        if self._is_over(error):
+        if is_over(error, self.event, self._place.agent.name):
             await self._fail(info, None)
             return None
         if isinstance(error, ModelBudgetExceededError | TaskDeadlineError):
@@ -321,17 +371,6 @@ class Turn:
         pause = self._pause()
         await self._fail(info, pause)
         return pause
-
-    def _is_over(self, error: Exception) -> bool:
-        """Whether nobody can be answered any more: the thread has ended, or the agent is out."""
-        if isinstance(error, ThreadClosedError):
-            return error.task == self.event.task and error.thread in {
-                MAIN_THREAD,
-                self.event.thread,
-            }
-        if isinstance(error, NotAParticipantError):
-            return self._place.agent.name in error.names
-        return isinstance(error, TaskEndedError)
 
     def _pause(self) -> timedelta:
         limits = self._place.agent.limits

@@ -140,6 +140,7 @@ class Follower(AsyncIterator[Entry]):
         Cancellation: safe.
         """
         while True:
+            is_wanted = self._wanted is None
             if self._batch:
                 message = self._batch.popleft()
             elif self._history is not None:
@@ -155,12 +156,13 @@ class Follower(AsyncIterator[Entry]):
                 continue
             elif self._tail:
                 message = self._tail.popleft()
+                is_wanted = True
             else:
                 await self._wait()
                 continue
             if message.seq > self._last:
                 self._last = message.seq
-                if self._wanted is None or self._wanted(message):
+                if is_wanted or (self._wanted is not None and self._wanted(message)):
                     return self._decode(message)
 
     async def _read_on(self, history: AsyncGenerator[list[StoredMessage]]) -> None:

@@ -1,0 +1,30 @@
+"""Where turns are taken: what all turns of one running agent have in common."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from threadbus.agents.agent import Agent
+from threadbus.agents.model import Model
+from threadbus.bus import Bus
+
+
+@dataclass(kw_only=True)
+class Workplace:
+    """What all turns of one running agent have in common."""
+
+    agent: Agent
+    bus: Bus
+    model: Model | None
+    replica: str
+    shared: bool
+    """Whether other processes take mentions from the same inbox."""
+    on_long: Callable[[], None]
+    """Called when a handler has run for more than a moment."""
+    since: int = 0
+    """When mentions began to be taken; what is older may have been begun by another process."""
+    abandoned: set[asyncio.Task[Any]] = field(default_factory=set[asyncio.Task[Any]])
+    """Handlers that did not end when they were cancelled."""
