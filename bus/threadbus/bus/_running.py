@@ -11,9 +11,7 @@ from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
-import structlog
-
-_log: Any = structlog.get_logger("threadbus.bus")
+from threadbus.bus._logging import log as _log
 
 
 @asynccontextmanager

@@ -6,10 +6,9 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from types import TracebackType
-from typing import Any, Final, Self, TypeAlias
+from typing import Final, Self, TypeAlias
 
-import structlog
-
+from threadbus.bus._logging import log as _log
 from threadbus.bus.errors import ReadTimeoutError
 from threadbus.bus.ports import Backend, StoredMessage
 from threadbus.schemas import (
@@ -24,7 +23,6 @@ NO_LIMIT: Final = 1 << 60
 _MAX_TAIL: Final = 10_000
 _FIRST_LOOK_S: Final = 1.0
 _LOOK_EVERY_S: Final = 5.0
-_log: Any = structlog.get_logger("threadbus.bus")
 
 Entry: TypeAlias = Recorded | Rejected
 """What a reader gets: an event, or the report that some bytes are none."""

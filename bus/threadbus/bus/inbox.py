@@ -11,10 +11,8 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from datetime import timedelta
-from typing import Any
 
-import structlog
-
+from threadbus.bus._logging import log as _log
 from threadbus.bus.following import decode_entry
 from threadbus.bus.log import EventLog
 from threadbus.bus.ports import Backend, InboxMessage, InboxPull, StoredMessage
@@ -31,8 +29,6 @@ from threadbus.schemas import (
     TaskForked,
     parse_event_subject,
 )
-
-_log: Any = structlog.get_logger("threadbus.bus")
 
 
 class Delivery:

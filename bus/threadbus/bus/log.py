@@ -15,11 +15,11 @@ import random
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
-from typing import Any, Final
+from typing import Final
 
 import msgspec
-import structlog
 
+from threadbus.bus._logging import log as _log
 from threadbus.bus.errors import (
     AppendError,
     ConflictError,
@@ -55,7 +55,6 @@ from threadbus.schemas import (
 
 _ATTEMPTS: Final = 16
 _CACHED_THREADS: Final = 4096
-_log: Any = structlog.get_logger("threadbus.bus")
 
 
 class Appended(msgspec.Struct, frozen=True):

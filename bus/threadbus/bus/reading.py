@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractAsyncContextManager, aclosing
-from typing import Any
 
-import structlog
-
+from threadbus.bus._logging import log as _log
 from threadbus.bus.following import NO_LIMIT, Entry, Follower, Look, Wanted, decode_entry
 from threadbus.bus.ports import Backend, StoredMessage
 from threadbus.schemas import (
@@ -26,8 +24,6 @@ from threadbus.schemas import (
     task_filter,
     thread_filter,
 )
-
-_log: Any = structlog.get_logger("threadbus.bus")
 
 
 class LogReader:

@@ -12,11 +12,11 @@ import socket
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
-import structlog
 
+from threadbus.bus._logging import log as _log
 from threadbus.bus.errors import (
     UnknownAgentError,
 )
@@ -45,7 +45,6 @@ _EntryT = TypeVar("_EntryT", AgentRecord, Presence)
 _NOT_IN_NAMES: Final = re.compile("[^a-z0-9_-]+")
 _TRIES: Final = 8
 _KNOWN_FOR_S: Final = 5.0
-_log: Any = structlog.get_logger("threadbus.bus")
 
 
 def new_instance() -> str:

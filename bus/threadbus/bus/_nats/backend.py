@@ -10,10 +10,10 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any, Final
 
-import structlog
 from nats.errors import Error as NatsError
 from nats.errors import MaxPayloadError, NoServersError, UnexpectedEOF
 
+from threadbus.bus._logging import log as _log
 from threadbus.bus._nats.buckets import NatsBucket, NatsObjects
 from threadbus.bus._nats.client import DirectClient
 from threadbus.bus._nats.credentials import connect_options, is_refusal
@@ -42,7 +42,6 @@ _TELL_EVERY_S: Final = 10.0
 _CLOSE_S: Final = 2
 _STORED: Final = b"\r\nNats-Stream"
 _SCHEMES: Final = frozenset({"nats", "tls"})
-_log: Any = structlog.get_logger("threadbus.bus")
 
 
 class NatsLive:

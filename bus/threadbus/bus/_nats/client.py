@@ -15,9 +15,8 @@ import contextlib
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-import structlog
 from nats.aio.subscription import Subscription
 from nats.errors import (
     BadSubjectError,
@@ -29,6 +28,7 @@ from nats.errors import (
 )
 from nats.errors import Error as NatsError
 
+from threadbus.bus._logging import log as _log
 from threadbus.bus._nats.frames import FrameHandler, FrameParser, publish_frame, status
 from threadbus.bus._nats.steady import SteadyClient
 from threadbus.bus.errors import PermissionDeniedError
@@ -42,8 +42,6 @@ _WRITE_FRAMES: Final = 32
 
 _LATEST_S: Final = 0.002
 """How long what nobody waits for stays here, so that it goes with what is sent next."""
-
-_log: Any = structlog.get_logger("threadbus.bus")
 
 
 class Reply(NamedTuple):

@@ -17,9 +17,9 @@ from datetime import timedelta
 from typing import Final
 
 import msgspec
-import structlog
 from nats.errors import Error as NatsError
 
+from threadbus.bus._logging import log as _log
 from threadbus.bus._nats.api import ApiAnswer, api, look
 from threadbus.bus._nats.client import DirectClient
 from threadbus.bus._nats.direct import parse_time
@@ -41,7 +41,6 @@ _NO_MESSAGE: Final = 10037
 _SOURCE_START: Final = b"\r\nNats-Stream-Source: "
 _SOURCE: Final = re.compile(_SOURCE_START + rb"[^ ]* (\d+) [^ ]* [^ ]* ([^ \r]*)")
 _SEQUENCE: Final = b"\r\nNats-Sequence: "
-_log = structlog.get_logger("threadbus.bus")
 
 
 class NatsInboxMessage:

@@ -7,10 +7,9 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
-import structlog
-
+from threadbus.bus._logging import log as _log
 from threadbus.bus.errors import PayloadTooLargeError
 from threadbus.bus.ports import (
     Guard,
@@ -25,7 +24,6 @@ from threadbus.bus.testing.clock import Clock
 
 DEDUP_WINDOW: Final = timedelta(seconds=120)
 _BATCH: Final = 1000
-_log: Any = structlog.get_logger("threadbus.bus")
 
 
 def matches(pattern: str, subject: str) -> bool:
