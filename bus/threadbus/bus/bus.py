@@ -11,6 +11,7 @@ from threadbus.bus.artifacts import Artifacts
 from threadbus.bus.conversations import Conversations
 from threadbus.bus.following import Entry
 from threadbus.bus.forks import Forks
+from threadbus.bus.health import Operations
 from threadbus.bus.inbox import Inbox, open_inbox
 from threadbus.bus.live import LiveHandler, decoding, encode_live
 from threadbus.bus.log import Appended, EventLog
@@ -72,6 +73,7 @@ class Bus:
         self.waits = Waits(self._log)
         self.conversations = Conversations(self._speaker, self.waits)
         self.forks = Forks(self._log)
+        self.operations = Operations(backend, self._log)
 
     @property
     def rejected(self) -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 
 from threadbus.bus._nats.backend import open_backend
 from threadbus.bus.bus import Bus
 from threadbus.bus.errors import ClosedError
+from threadbus.bus.health import Health
 from threadbus.bus.ports import (
     Backend,
     InboxPort,
@@ -83,6 +84,14 @@ class Connection:
     async def storage(self) -> StorageFacts:
         """Return what is known of the streams; makes none."""
         return await self._open().storage()
+
+    async def health(self, streams: Sequence[str]) -> Health:
+        """Return what an operator wants to know of *streams* and the account; makes none."""
+        return await self._open().health(streams)
+
+    async def drop_mentions(self, agent: str, stream: str) -> int:
+        """Take what waits for *agent* out of its inbox; return how many."""
+        return await self._open().drop_mentions(agent, stream)
 
     async def drain(self, deadline: timedelta) -> None:
         """Wait for outstanding appends, at most until *deadline*."""

@@ -12,7 +12,10 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from threadbus.bus.health import Health
 
 
 class StoredMessage(NamedTuple):
@@ -373,6 +376,14 @@ class Backend(Protocol):
 
     async def storage(self) -> StorageFacts:
         """Return what is known of the streams; makes none."""
+        ...
+
+    async def health(self, streams: Sequence[str]) -> Health:
+        """Return what an operator wants to know of *streams* and the account; makes none."""
+        ...
+
+    async def drop_mentions(self, agent: str, stream: str) -> int:
+        """Take what waits for *agent* out of its inbox; return how many."""
         ...
 
     async def drain(self, deadline: timedelta) -> None:

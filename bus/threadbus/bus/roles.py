@@ -109,8 +109,8 @@ EXTRAS: Final[Mapping[Extra, RoleRow]] = {
     ),
     Extra.PUSH: RoleRow("has its mentions pushed to inbox.<name>", (), ("inbox.{who}",)),
     Extra.WAITING: RoleRow(
-        "sees the oldest mention that waits for anybody (`bus doctor`, `bus status`)",
-        ("$JS.API.STREAM.MSG.GET.MENTIONS",),
+        "sees every inbox and its oldest mention (`bus doctor`, `bus status`, `bus metrics`)",
+        ("$JS.API.STREAM.MSG.GET.MENTIONS", "$JS.API.CONSUMER.LIST.MENTIONS"),
     ),
 }
 """What can be given besides: a row for each ``--can``."""
@@ -164,7 +164,7 @@ def who_may(subject: str) -> str:
     for token in tokens:
         if token.startswith("agent-"):
             return _named(token.removeprefix("agent-"), "reads its inbox")
-    if subject == "$JS.API.STREAM.MSG.GET.MENTIONS":
+    if subject.startswith(("$JS.API.STREAM.MSG.GET.", "$JS.API.CONSUMER.LIST.")):
         return "the operator gives it with `--can waiting`"
     if subject.startswith("$JS.API.STREAM.") and len(tokens) > 3:
         what = "makes" if tokens[3] in {"CREATE", "UPDATE"} else "does that to"

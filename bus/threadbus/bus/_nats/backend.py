@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any, Final
@@ -17,6 +17,7 @@ from threadbus.bus._logging import log as _log
 from threadbus.bus._nats.buckets import NatsBucket, NatsObjects
 from threadbus.bus._nats.client import DirectClient
 from threadbus.bus._nats.credentials import connect_options, is_refusal
+from threadbus.bus._nats.health import drop_mentions, look_at_health
 from threadbus.bus._nats.inbox import NatsInboxes
 from threadbus.bus._nats.log import NatsLog
 from threadbus.bus._nats.streams import (
@@ -33,6 +34,7 @@ from threadbus.bus._nats.streams import (
     stream_facts,
 )
 from threadbus.bus.errors import NoServerError, NotAdmittedError, ReadError
+from threadbus.bus.health import Health
 from threadbus.bus.ports import DataHandler, ServerFacts, StorageFacts, StreamFacts
 from threadbus.bus.settings import BusSettings, shown_url
 
@@ -145,6 +147,18 @@ class NatsBackend:
         except (NatsError, TimeoutError) as error:
             raise ReadError("the streams", str(error) or "no answer in time") from error
         return StorageFacts(streams=tuple(streams), server_time=clock)
+
+    async def health(self, streams: Sequence[str]) -> Health:
+        """Return what an operator wants to know of *streams* and the account; makes none."""
+        return await look_at_health(self._client, self._settings, streams)
+
+    async def drop_mentions(self, agent: str, stream: str) -> int:
+        """Take what waits for *agent* out of its inbox; return how many.
+
+        Raises:
+            BusError: the server refused.
+        """
+        return await drop_mentions(self._client, agent, stream)
 
     async def drain(self, deadline: timedelta) -> None:
         """Wait for outstanding appends, at most until *deadline*."""

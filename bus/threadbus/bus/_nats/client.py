@@ -83,6 +83,14 @@ class DirectClient(SteadyClient):
         """The version of the server at the other end, as 2.15.1."""
         return str(self._server_info.get("version", ""))
 
+    @property
+    def server_certificate(self) -> bytes | None:
+        """The certificate that the server showed, as DER; None without TLS."""
+        writer: asyncio.StreamWriter | None = getattr(self._transport, "_io_writer", None)
+        shown = None if writer is None else writer.get_extra_info("ssl_object")
+        found: bytes | None = None if shown is None else shown.getpeercert(binary_form=True)
+        return found
+
     # messages in
 
     async def _read_loop(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Final
@@ -10,6 +10,7 @@ from typing import Final
 from threadbus.bus.bus import Bus
 from threadbus.bus.connection import opened
 from threadbus.bus.errors import AppendError, StorageFullError
+from threadbus.bus.health import Health, StreamHealth
 from threadbus.bus.ports import ServerFacts, StorageFacts, StreamFacts
 from threadbus.bus.settings import BusSettings
 from threadbus.bus.testing.buckets import MemoryBucket, MemoryLive, MemoryObjects
@@ -101,6 +102,18 @@ class InMemoryBackend:
         last = await self.log.last_seq()
         log = StreamFacts(name="BUS", exists=True, messages=last, last_seq=last)
         return StorageFacts(streams=(log,), server_time=self._clock.now())
+
+    async def health(self, streams: Sequence[str]) -> Health:
+        """Return what stands for the health of a server: everything is well."""
+        return Health(
+            streams=tuple(
+                StreamHealth(name=name, created_at=0, leader="memory", copies=1) for name in streams
+            )
+        )
+
+    async def drop_mentions(self, agent: str, stream: str) -> int:
+        """Take what waits for *agent* out of its inbox; return how many."""
+        return self.inboxes.drop(agent, stream)
 
     async def drain(self, deadline: timedelta) -> None:
         """Nothing is outstanding: an append is stored when it is sent."""

@@ -95,6 +95,13 @@ class _Box:
             self._new.append(mention)
         self._wake()
 
+    def empty(self) -> int:
+        """Take every mention out; return how many there were."""
+        dropped = list(self._mentions.values())
+        for mention in dropped:
+            self.settle(mention)
+        return len(dropped)
+
     def _wait(self, mention: _Mention, delay: timedelta) -> None:
         _stop(mention)
         mention.timer = self._clock.after(delay, lambda: self._return(mention))
@@ -262,6 +269,10 @@ class MemoryInboxes:
             for (inbox_stream, agent), box in self._boxes.items()
             if inbox_stream == stream and len(box)
         }
+
+    def drop(self, agent: str, stream: str) -> int:
+        """Take what waits for *agent* out of its inbox; return how many."""
+        return self._box(agent, stream).empty()
 
     async def oldest(self, agent: str, stream: str) -> WaitingMention | None:
         """Return the mention that has waited longest for *agent*."""
