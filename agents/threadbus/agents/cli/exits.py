@@ -8,6 +8,7 @@ from typing import Final
 from threadbus.agents.cli.failures import TaskLookupError, UsageError
 from threadbus.agents.errors import AgentError, AgentLoadError, InvalidSettingError
 from threadbus.agents.evaluation import QuestionsError, RecordsError
+from threadbus.agents.monitoring import MonitoringError
 from threadbus.agents.teams.script import UnknownTeamError
 from threadbus.bus import (
     AppendError,
@@ -68,6 +69,7 @@ _CODES: Final[list[tuple[type[ThreadbusError], ExitCode]]] = [
     (UnknownTeamError, ExitCode.USAGE),
     (QuestionsError, ExitCode.USAGE),
     (RecordsError, ExitCode.USAGE),
+    (MonitoringError, ExitCode.USAGE),
     (InvalidSettingError, ExitCode.USAGE),
     (InvalidBusSettingError, ExitCode.USAGE),
     (server_errors.InvalidServerSettingError, ExitCode.USAGE),

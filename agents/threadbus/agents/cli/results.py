@@ -236,6 +236,12 @@ class AuthRoles(msgspec.Struct, kw_only=True):
     roles: Annotated[list[RoleLine], _about("the table")]
 
 
+class MetricsServed(msgspec.Struct, kw_only=True):
+    """What `metrics` prints once it serves; with `--once` it prints the metrics themselves."""
+
+    url: Annotated[str, _about("what Prometheus scrapes")]
+
+
 class Running(msgspec.Struct, kw_only=True):
     """What `run` prints once mentions are taken, one line for each replica."""
 
@@ -310,6 +316,7 @@ OF_COMMAND: Final[dict[str, type[msgspec.Struct]]] = {
     "eval": Evaluated,
     "find": Found,
     "init": Project,
+    "metrics": MetricsServed,
     "register": Registered,
     "reply": Said,
     "run": Running,
