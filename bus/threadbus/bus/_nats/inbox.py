@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import bisect
+import contextlib
 import re
 import time
 from collections import deque
@@ -29,10 +30,11 @@ from threadbus.bus.ports import Haste, WaitingMention
 from threadbus.schemas import AgentName, inbox_filter, push_subject
 
 _EXPIRES_S: Final = 30.0
-_HEARTBEAT_S: Final = 5.0
+_HEARTBEAT_S: Final = 2.0
+_SILENCE_S: Final = 2.5 * _HEARTBEAT_S
 _CREATE_S: Final = 3.0
+_DELETE_S: Final = 1.0
 _ATTACH_S: Final = 15.0
-_FAILURES: Final = 2
 _RETRY_S: Final = 0.2
 _MAX_ACK_PENDING: Final = 10_000
 _NOT_FOUND: Final = 10014
@@ -121,7 +123,6 @@ class NatsInboxPull:
         self._heard_at = 0.0
         self._gone = False
         self._closed = False
-        self._failures = 0
 
     @property
     def consumer(self) -> str:
@@ -171,18 +172,26 @@ class NatsInboxPull:
         self._waiters.add(waiter)
         if self._timer is None:
             # It outlives the wait: one for each mention would be set only to be cancelled.
-            self._timer = loop.call_later(_HEARTBEAT_S * 2, self._look_for_silence)
+            self._look_later(_SILENCE_S)
         try:
             await waiter
         finally:
             self._waiters.discard(waiter)
 
+    def _look_later(self, delay_s: float) -> None:
+        self._timer = asyncio.get_running_loop().call_later(delay_s, self._look_for_silence)
+
     def _look_for_silence(self) -> None:
         self._timer = None
-        if self._waiters and time.monotonic() - self._heard_at > _HEARTBEAT_S * 2:
-            # The consumer, the server or the request is gone.
-            self._asked = 0
-            self._gone = True
+        left_s = self._heard_at + _SILENCE_S - time.monotonic()
+        if not self._waiters:
+            return
+        if left_s > 0:
+            self._look_later(left_s)
+            return
+        # The consumer, the server or the request is gone.
+        self._asked = 0
+        self._gone = True
         self._wake()
 
     def _wake(self) -> None:
@@ -216,22 +225,22 @@ class NatsInboxPull:
 
     async def _recreate(self) -> None:
         try:
-            if self._failures >= _FAILURES:
+            try:
+                await self.create()
+            except ReadError:
                 # In a cluster the copies of a consumer may be left without a majority when one
                 # server after another dies. A new one is made of what the work queue still has.
-                self._failures = 0
-                await api(
-                    self._client,
-                    f"CONSUMER.DELETE.{self._stream}.{self.consumer}",
-                    timeout_s=_CREATE_S,
-                )
-            await self.create()
-        except (NatsError, TimeoutError, ReadError) as error:
-            self._failures += 1
-            _log.warning("inbox not there yet", agent=self._agent, reason=str(error) or "no answer")
+                await self._delete()
+                await self.create()
+        except ReadError as error:
+            _log.warning("inbox not there yet", agent=self._agent, reason=str(error))
             await asyncio.sleep(_RETRY_S)
-        else:
-            self._failures = 0
+
+    async def _delete(self) -> None:
+        """Take the consumer away; of one without a leader that happens without an answer."""
+        subject = f"CONSUMER.DELETE.{self._stream}.{self.consumer}"
+        with contextlib.suppress(NatsError, TimeoutError):
+            await api(self._client, subject, timeout_s=_DELETE_S)
 
     def on_frame(self, _subject: bytes, reply: bytes, body: bytes, raw: bytes) -> None:
         """Take in what the consumer sends."""
