@@ -36,12 +36,16 @@ class ApiCluster(msgspec.Struct, frozen=True):
     """Where a stream is kept."""
 
     leader: str = ""
+    leader_since: str = ""
 
 
 class ApiSource(msgspec.Struct, frozen=True):
     """How far a stream is behind one that it is filled from."""
 
+    name: str = ""
     lag: int = 0
+    active: int = -1
+    """Nanoseconds since it was heard of last; negative where it never was."""
 
 
 class ApiMessage(msgspec.Struct, frozen=True):

@@ -33,6 +33,7 @@ from threadbus.bus._nats.streams import (
     specs,
     stream_facts,
 )
+from threadbus.bus._running import running
 from threadbus.bus.errors import NoServerError, NotAdmittedError, ReadError
 from threadbus.bus.health import Health
 from threadbus.bus.ports import DataHandler, ServerFacts, StorageFacts, StreamFacts
@@ -206,7 +207,10 @@ async def open_backend(settings: BusSettings, name: str) -> AsyncGenerator[NatsB
         client.start_answers()
         await check_server(client, url)
         backend = NatsBackend(client, settings)
-        async with backend.log.started():
+        async with (
+            backend.log.started(),
+            running(backend.inboxes.watch(), f"threadbus.inboxes[{name}].sources"),
+        ):
             callbacks.backend = backend
             yield backend
     finally:

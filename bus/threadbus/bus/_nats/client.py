@@ -91,6 +91,11 @@ class DirectClient(SteadyClient):
         found: bytes | None = None if shown is None else shown.getpeercert(binary_form=True)
         return found
 
+    @property
+    def is_clustered(self) -> bool:
+        """Whether the server is one of a cluster."""
+        return bool(self._server_info.get("cluster"))
+
     # messages in
 
     async def _read_loop(self) -> None:

@@ -11,7 +11,7 @@ import bisect
 import contextlib
 import re
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -21,10 +21,12 @@ import msgspec
 from nats.errors import Error as NatsError
 
 from threadbus.bus._logging import log as _log
-from threadbus.bus._nats.api import ApiAnswer, api, look
+from threadbus.bus._nats.api import api, look
 from threadbus.bus._nats.client import DirectClient
+from threadbus.bus._nats.consumers import create_consumer
 from threadbus.bus._nats.direct import parse_time
 from threadbus.bus._nats.frames import header, status
+from threadbus.bus._nats.sources import watch_sources
 from threadbus.bus.errors import ClosedError, ReadError, ReadTimeoutError
 from threadbus.bus.ports import Haste, WaitingMention
 from threadbus.schemas import AgentName, inbox_filter, push_subject
@@ -32,11 +34,9 @@ from threadbus.schemas import AgentName, inbox_filter, push_subject
 _EXPIRES_S: Final = 30.0
 _HEARTBEAT_S: Final = 2.0
 _SILENCE_S: Final = 2.5 * _HEARTBEAT_S
-_CREATE_S: Final = 3.0
 _DELETE_S: Final = 1.0
 _ATTACH_S: Final = 15.0
 _RETRY_S: Final = 0.2
-_MAX_ACK_PENDING: Final = 10_000
 _NOT_FOUND: Final = 10014
 _NO_MESSAGE: Final = 10037
 # The server puts it behind the headers of the publisher, who might have sent one as well.
@@ -132,7 +132,7 @@ class NatsInboxPull:
     async def create(self) -> None:
         """Create the consumer, or find it."""
         try:
-            answer = await _create_consumer(self._client, self._agent, self._stream, self._ack_wait)
+            answer = await create_consumer(self._client, self._agent, self._stream, self._ack_wait)
         except (NatsError, TimeoutError) as error:
             reason = str(error) or "no answer in time"
             raise ReadTimeoutError(f"the inbox of {self._agent}", reason) from error
@@ -286,6 +286,7 @@ class NatsInboxes:
     def __init__(self, client: DirectClient) -> None:
         self._client = client
         self._pulls: set[NatsInboxPull] = set()
+        self._streams: Counter[str] = Counter()
 
     @asynccontextmanager
     async def pull(
@@ -295,15 +296,21 @@ class NatsInboxes:
         pull = NatsInboxPull(self._client, AgentName(agent), stream, ack_wait)
         await _created(pull)
         self._pulls.add(pull)
+        self._streams[stream] += 1
         listening = self._client.start_listening(pull.reply, pull.on_frame)
         try:
             yield pull
         finally:
             self._pulls.discard(pull)
+            self._streams -= Counter([stream])
             # What is on its way to here would be leased to nobody.
             await self._client.finish_listening(listening)
             for message in pull.close():
                 await message.nak(timedelta(0))
+
+    async def watch(self) -> None:
+        """Have stalled sources of the inboxes set up again, for as long as any is pulled."""
+        await watch_sources(self._client, self._streams)
 
     def on_reconnected(self) -> None:
         """Ask again on the new connection."""
@@ -314,7 +321,7 @@ class NatsInboxes:
         """Have the mentions of *agent* pushed to ``inbox.<agent>``, instead of pulled."""
         name = AgentName(agent)
         await self.remove(agent, stream)
-        answer = await _create_consumer(
+        answer = await create_consumer(
             self._client,
             name,
             stream,
@@ -379,26 +386,3 @@ async def _created(pull: NatsInboxPull) -> None:
             if time.monotonic() >= deadline:
                 raise
         await asyncio.sleep(_RETRY_S)
-
-
-async def _create_consumer(
-    client: DirectClient, agent: AgentName, stream: str, ack_wait: timedelta, **more: object
-) -> ApiAnswer:
-    subject, name = inbox_filter(agent), f"agent-{agent}"
-    config: dict[str, object] = {
-        "name": name,
-        "durable_name": name,
-        "filter_subject": subject,
-        "ack_policy": "explicit",
-        "ack_wait": int(ack_wait.total_seconds() * 1e9),
-        # Attempts are counted from the log; past max_deliver a message is stuck.
-        "max_deliver": -1,
-        "max_ack_pending": _MAX_ACK_PENDING,
-        "mem_storage": True,
-        **more,
-    }
-    request = {"stream_name": stream, "config": config}
-    # Without a leader nobody answers: it is asked again soon.
-    return await api(
-        client, f"CONSUMER.CREATE.{stream}.{name}.{subject}", request, timeout_s=_CREATE_S
-    )
