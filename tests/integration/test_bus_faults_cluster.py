@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import socket
 from collections import Counter
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import Sequence
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
 import pytest
-from nats.aio.client import Client
-from nats.errors import Error as NatsError
 
 from tests.support.bus_env import events_of
-from tests.support.configured_servers import ConfiguredServer
 from tests.support.eventually import eventually
+from tests.support.nats_cluster import cluster, leader_of
 from threadbus.bus import (
     AppendTimeoutError,
     Bus,
@@ -29,53 +25,6 @@ from threadbus.schemas import AgentCard, MessagePosted, TextPart, new_event_id
 
 _POSTS = 600
 _KILLS = 1
-
-
-@asynccontextmanager
-async def cluster(folder: Path) -> AsyncGenerator[list[ConfiguredServer]]:
-    """Run three servers with routes between them."""
-    with socket.socket() as one, socket.socket() as two, socket.socket() as three:
-        ports: list[int] = []
-        for door in (one, two, three):
-            door.bind(("127.0.0.1", 0))
-            ports.append(door.getsockname()[1])
-    servers = [
-        ConfiguredServer(
-            folder,
-            f"n{number}",
-            {
-                "jetstream": {"store_dir": str(folder / f"data{number}")},
-                "cluster": {
-                    "name": "team",
-                    "host": "127.0.0.1",
-                    "port": port,
-                    "routes": [f"nats://127.0.0.1:{other}" for other in ports if other != port],
-                },
-            },
-        )
-        for number, port in enumerate(ports)
-    ]
-    try:
-        async with asyncio.TaskGroup() as group:
-            for server in servers:
-                group.create_task(server.start())
-        yield servers
-    finally:
-        for server in servers:
-            await server.kill()
-
-
-async def leader_of(servers: Sequence[ConfiguredServer], stream: str) -> str:
-    """Return the name of the server that leads a stream; empty where there is none now."""
-    client = Client()
-    await client.connect([server.url for server in servers], max_reconnect_attempts=-1)
-    try:
-        reply = await client.request(f"$JS.API.STREAM.INFO.{stream}", b"", timeout=2)
-        return str(json.loads(reply.data).get("cluster", {}).get("leader", ""))
-    except NatsError:
-        return ""
-    finally:
-        await client.close()
 
 
 async def one_more(answered: Sequence[str]) -> None:
@@ -146,7 +95,7 @@ async def test_nothing_is_lost_when_a_leader_is_killed(tmp_path: Path) -> None:
             await one_more(answered)
             leader = ""
             while not leader:
-                leader = await leader_of(servers, "BUS")
+                leader = await leader_of(servers, "STREAM.INFO.BUS")
             victim = next(server for server in servers if server.name == leader)
             await victim.kill()
             await victim.start()

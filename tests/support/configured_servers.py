@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 from asyncio.subprocess import DEVNULL, Process
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -17,11 +17,18 @@ from tests.support.nats_server import nats_server_binary
 class ConfiguredServer:
     """One server; it keeps its port and its data over a kill and a start."""
 
-    def __init__(self, folder: Path, name: str, config: Mapping[str, object]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        config: Mapping[str, object],
+        prefix: Sequence[str] = (),
+    ) -> None:
         self.name = name
         self._folder = folder
         self._log = folder / f"{name}.log"
         self._config = dict(config)
+        self._prefix = tuple(prefix)
         self._process: Process | None = None
         self.url = ""
 
@@ -38,7 +45,7 @@ class ConfiguredServer:
         path.write_text(json.dumps(config), encoding="utf-8")
         self._log.unlink(missing_ok=True)
         self._process = await asyncio.create_subprocess_exec(
-            nats_server_binary(), "--config", path, stdout=DEVNULL, stderr=DEVNULL
+            *self._prefix, nats_server_binary(), "--config", path, stdout=DEVNULL, stderr=DEVNULL
         )
         await eventually(self._listens, f"{self.name} listens")
 
@@ -49,6 +56,12 @@ class ConfiguredServer:
             return False
         self.url = f"nats://{address[1]}"
         return True
+
+    @property
+    def pid(self) -> int:
+        """The process of the server."""
+        assert self._process is not None
+        return self._process.pid
 
     async def kill(self) -> None:
         """End it with SIGKILL."""

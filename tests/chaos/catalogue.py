@@ -1,0 +1,44 @@
+"""The scenarios by name."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple
+
+from tests.chaos import clusters, crowds, disks, gates, single
+from tests.chaos.stage import Stage
+from tests.chaos.verdict import Verdict
+
+
+class Scenario(NamedTuple):
+    """What is broken, and how."""
+
+    name: str
+    run: Callable[[Stage], Awaitable[Verdict]]
+
+    @property
+    def about(self) -> str:
+        """What it does, in a line."""
+        return (self.run.__doc__ or "").split("\n", 1)[0]
+
+
+_ALL: Final = (
+    single.agents_killed,
+    single.server_killed,
+    single.agents_paused,
+    single.server_stalls,
+    single.server_refuses,
+    single.clocks_jump,
+    disks.disk_full,
+    clusters.cluster_leaders_killed,
+    clusters.cluster_partitioned,
+    gates.gateways_killed,
+    gates.requests_mangled,
+    gates.exporter_killed,
+    crowds.thousand_agents,
+)
+
+SCENARIOS: Final = tuple(Scenario(run.__name__.replace("_", "-"), run) for run in _ALL)
+
+QUICK: Final = ("agents-killed", "server-killed", "agents-paused", "clocks-jump")
+"""Those that CI runs, for a few seconds each."""
