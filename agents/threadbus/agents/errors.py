@@ -30,6 +30,7 @@
     ├── JaegerMissingError                  no Jaeger and no Docker (see cli/jaeger.py)
     ├── JaegerFailedError                   a Jaeger that does not run (see cli/jaeger.py)
     ├── EndpointError, ProgramError         third-party agents (see adapters.py)
+    ├── ThrottledError                      a mention that is not answered (see throttling.py)
     ├── DiscoveryError                      agents cannot be ranked (see discovery/errors.py)
     ├── UnknownTeamError                    no such team (see teams/script.py)
     └── DemoError                           the demo did not come to its answer (the same)

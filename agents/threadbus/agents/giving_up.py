@@ -10,6 +10,7 @@ import structlog
 
 from threadbus.agents.errors import TaskDeadlineError, TaskEndedError
 from threadbus.agents.journal import Journal
+from threadbus.agents.throttling import ExchangeTooLongError, ThrottledError
 from threadbus.bus import (
     AppendError,
     Bus,
@@ -47,8 +48,11 @@ class GivingUp:
         self._event = event
         self._journal = journal
 
-    async def tell(self, error: ErrorInfo, attempts: int) -> None:
-        """Fail the assignment, if it is one, and write the dead letter; both mention the asker."""
+    async def tell(self, error: ErrorInfo, attempts: int, *, quietly: bool = False) -> None:
+        """Fail the assignment, if it is one, and write the dead letter; both mention the asker.
+
+        *quietly*: the dead letter mentions nobody.
+        """
         event, own = self._event, self._bus.name
         asker = () if event.sender == own else (event.sender,)
         if isinstance(event.data, AssignmentMade):
@@ -68,7 +72,7 @@ class GivingUp:
             MentionDeadLettered(error=error, attempts=min(attempts, 10_000)),
             task=event.task,
             thread=event.thread,
-            mentions=asker,
+            mentions=() if quietly else asker,
             cause=event.id,
             event_id=self._journal.id_of("dead"),
         )
@@ -82,6 +86,12 @@ class GivingUp:
                 if entry.event.addressees == (self._bus.name,):
                     await self.end_task(error)
                 return
+
+    async def throttled(self, error: ThrottledError, info: ErrorInfo) -> None:
+        """Answer nothing; the sender is told once, not for each of its mentions."""
+        await self.tell(info, 0, quietly=not error.is_first)
+        if isinstance(error, ExchangeTooLongError) and self._event.thread == MAIN_THREAD:
+            await self.end_task(info)
 
     async def end_task(self, error: ErrorInfo) -> bool:
         """Close the super-task as failed; False where this agent is not in its main thread."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import timedelta
@@ -36,6 +35,7 @@ from threadbus.agents.journal import ABORTED, Journal
 from threadbus.agents.mention import Mention
 from threadbus.agents.replying import Replies
 from threadbus.agents.thinking import Thinking
+from threadbus.agents.throttling import ThrottledError
 from threadbus.agents.workplace import Workplace
 from threadbus.bus import BusError, Delivery
 from threadbus.schemas import (
@@ -271,7 +271,7 @@ class Turn:
             else:
                 await self._handle()
         except Exception as error:
-            if not isinstance(error, BusError | SchemaError | GiveUpError):
+            if not isinstance(error, BusError | SchemaError | GiveUpError | ThrottledError):
                 name = self._place.agent.name
                 report("a handler failed", error, agent=name, event_id=self.event.id)
             return error
@@ -308,9 +308,14 @@ class Turn:
                 self._bus, self._recorded, self._journal.begin(), self._thinking, self._attempt
             )
             name = f"threadbus.agent[{agent.name}].handler"
-            return Attempt(guarded(handler, mention), self._conclude, name)
+            return Attempt(self._answer(handler, mention), self._conclude, name)
 
         return make
+
+    async def _answer(self, handler: MentionHandler, mention: Mention) -> Any:
+        if self._attempt == 1:
+            await self._place.intake.check(self._recorded)
+        return await guarded(handler, mention)
 
     async def _watch(self, attempt: Attempt[Any]) -> None:
         try:
@@ -356,6 +361,9 @@ class Turn:
     async def _judge(self, error: Exception) -> timedelta | None:
         """Record a failure; return how long to wait, or None where that was the last attempt."""
         info = ErrorInfo.of(error)
+        if isinstance(error, ThrottledError):
+            await self._giving_up.throttled(error, info)
+            return None
         if is_over(error, self.event, self._place.agent.name):
             await self._fail(info, None)
             return None
@@ -368,14 +376,9 @@ class Turn:
             await self._fail(info, None)
             await self._give_up(info)
             return None
-        pause = self._pause()
+        pause = self._place.pause(self._attempt)
         await self._fail(info, pause)
         return pause
-
-    def _pause(self) -> timedelta:
-        limits = self._place.agent.limits
-        doubled = limits.first_retry * float(2 ** min(self._attempt - 1, 30))
-        return min(limits.longest_retry, doubled) * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
 
     async def _fail(self, error: ErrorInfo, pause: timedelta | None) -> None:
         await self._observe(

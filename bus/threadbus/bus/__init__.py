@@ -63,6 +63,8 @@ from threadbus.bus.inbox import (
     Delivery,
     Inbox,
 )
+from threadbus.bus.limit_errors import RateLimitedError
+from threadbus.bus.limits import EVERYBODY, AppliedLimits, Limit, Limits, Rule
 from threadbus.bus.live import (
     LiveHandler,
 )
@@ -128,6 +130,7 @@ from threadbus.bus.whole_log import (
 __all__ = [
     "DEFAULT_PAUSE",
     "DEFAULT_WAIT",
+    "EVERYBODY",
     "LONGEST_PAUSE",
     "MAX_PAUSES",
     "SETTINGS",
@@ -138,6 +141,7 @@ __all__ = [
     "AppendError",
     "AppendTimeoutError",
     "Appended",
+    "AppliedLimits",
     "ArtifactCorruptError",
     "ArtifactError",
     "ArtifactNotFoundError",
@@ -166,6 +170,8 @@ __all__ = [
     "InvalidTransitionError",
     "JetStreamMissingError",
     "Job",
+    "Limit",
+    "Limits",
     "LiveHandler",
     "LivingAgent",
     "LogConsumer",
@@ -177,11 +183,13 @@ __all__ = [
     "Pause",
     "PayloadTooLargeError",
     "PermissionDeniedError",
+    "RateLimitedError",
     "ReadError",
     "ReadTimeoutError",
     "Registry",
     "RegistryError",
     "ReplicaFacts",
+    "Rule",
     "ServerFacts",
     "ServerTooOldError",
     "SettingInfo",

@@ -13,6 +13,7 @@ from threadbus.bus.following import Entry
 from threadbus.bus.forks import Forks
 from threadbus.bus.health import Operations
 from threadbus.bus.inbox import Inbox, open_inbox
+from threadbus.bus.limits import Limits
 from threadbus.bus.live import LiveHandler, decoding, encode_live
 from threadbus.bus.log import Appended, EventLog
 from threadbus.bus.outcomes import Answer
@@ -74,6 +75,7 @@ class Bus:
         self.conversations = Conversations(self._speaker, self.waits)
         self.forks = Forks(self._log)
         self.operations = Operations(backend, self._log)
+        self.limits = Limits(self._log.limits, name)
 
     @property
     def rejected(self) -> int:

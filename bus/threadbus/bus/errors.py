@@ -21,7 +21,8 @@ ThreadbusError
     │   ├── PayloadTooLargeError        more bytes than the server takes
     │   ├── StorageFullError            the server has no room
     │   ├── PermissionDeniedError       the server refuses this identity
-    │   └── AppendTimeoutError          no acknowledgement in time
+    │   ├── AppendTimeoutError          no acknowledgement in time
+    │   └── RateLimitedError            see limit_errors
     ├── ReadError                       the log could not be read
     │   └── ReadTimeoutError            no answer in time
     ├── WaitTimeoutError                what was waited for did not come in time

@@ -28,6 +28,8 @@ from threadbus.bus.errors import (
     TaskNotFoundError,
     ThreadNotFoundError,
 )
+from threadbus.bus.limits import LimitBook
+from threadbus.bus.outgoing import Outgoing
 from threadbus.bus.ports import Backend, Guard, GuardFailedError, Haste, Position
 from threadbus.bus.reading import LogReader
 from threadbus.bus.settings import BusSettings
@@ -71,7 +73,9 @@ class EventLog(LogReader):
 
     def __init__(self, backend: Backend, settings: BusSettings) -> None:
         super().__init__(backend)
-        self._timeout = settings.append_timeout
+        self.limits = LimitBook(backend, settings)
+        """How much each sender may say."""
+        self._outgoing = Outgoing(backend, settings, self.limits)
         self._threads: OrderedDict[tuple[TaskId, ThreadId], ThreadState] = OrderedDict()
         self._known_to: dict[tuple[TaskId, ThreadId], int] = {}
 
@@ -93,6 +97,7 @@ class EventLog(LogReader):
                 thread does not allow it.
             InvalidTransitionError: the thread that it opens was opened before.
             ConflictError: the thread changed under every attempt.
+            RateLimitedError: the sender says more than it may.
             AppendError: the server refused or did not answer.
 
         Cancellation: the event may or may not be in the log; append it again to be sure.
@@ -219,15 +224,7 @@ class EventLog(LogReader):
         haste: Haste = Haste.AT_ONCE,
         msg_id: str = "",
     ) -> Awaitable[asyncio.Future[Position]]:
-        return self._backend.log.append(
-            event.subject,
-            encode_event(event) if body is None else body,
-            msg_id=msg_id or event.id,
-            guard=guard,
-            headers={"traceparent": f"00-{event.task}-{event.id[16:]}-01"},
-            timeout=self._timeout,
-            haste=haste,
-        )
+        return self._outgoing.send(event, guard, body, haste=haste, msg_id=msg_id)
 
     async def _find(self, event: Event, after: int) -> int | None:
         """Look for an event whose first copy may have been stored before the guard failed."""

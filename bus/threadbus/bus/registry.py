@@ -172,7 +172,8 @@ class Registry:
 
     async def list(self) -> Sequence[AgentRecord]:
         """Return every registered agent by name."""
-        entries = await self._backend.agents.entries()
+        # Other keys, those of the limits, have a dot in them.
+        entries = [one for one in await self._backend.agents.entries() if "." not in one.key]
         records = [
             record for entry in entries if (record := _decode(entry, AgentRecord)) is not None
         ]

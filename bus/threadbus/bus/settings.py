@@ -42,8 +42,16 @@ def _positive(text: str) -> int:
     return value
 
 
+def _limit(text: str) -> int:
+    value = int(text)
+    if not 0 <= value <= 2**53:
+        raise ValueError(text)
+    return value
+
+
 _TIME: Final[tuple[Parser, str]] = (_seconds, "a number of seconds above 0")
 _COUNT: Final[tuple[Parser, str]] = (_positive, "a whole number above 0")
+_LIMIT: Final[tuple[Parser, str]] = (_limit, "a whole number; 0 for no limit")
 _MAX_APPEND_TIMEOUT: Final = timedelta(seconds=100)
 
 
@@ -102,6 +110,27 @@ SETTINGS: Final = (
     ),
     SettingInfo("artifact_max_bytes", "--artifact-max-bytes", "Bytes of one artifact.", *_COUNT),
     SettingInfo("pending_max", "--pending-max", "Appends that may await their answer.", *_COUNT),
+    SettingInfo(
+        "events_per_second",
+        "--events-per-second",
+        "Events that one sender may append, on average; more of them wait. 0: no limit.",
+        *_LIMIT,
+    ),
+    SettingInfo(
+        "burst", "--burst", "Events that it may append at once after a quiet time.", *_COUNT
+    ),
+    SettingInfo(
+        "mentions_per_minute",
+        "--mentions-per-minute",
+        "Mentions by one sender in one super-task that an agent answers. 0: no limit.",
+        *_LIMIT,
+    ),
+    SettingInfo(
+        "exchange",
+        "--exchange",
+        "Messages between two agents before anything else has to come of it. 0: no limit.",
+        *_LIMIT,
+    ),
 )
 """Every setting: its attribute, flag, environment variable and meaning."""
 
@@ -126,6 +155,10 @@ class BusSettings:
     part_max_bytes: int = MAX_PART_BYTES_INLINE
     artifact_max_bytes: int = 256 * 1024 * 1024
     pending_max: int = 4096
+    events_per_second: int = 200
+    burst: int = 10_000
+    mentions_per_minute: int = 600
+    exchange: int = 100
 
     def __post_init__(self) -> None:
         # A retry after the server has forgotten the id would be stored a second time.

@@ -11,6 +11,7 @@ from threadbus.replay.kept import Artifact
 from threadbus.replay.story import FailureStep, Fault, ModelStep, SaidStep, ToolStep
 from threadbus.replay.text import LAST_NS
 from threadbus.schemas import (
+    AgentThrottled,
     AnswerSubmitted,
     AnyData,
     ArtifactAdded,
@@ -300,6 +301,10 @@ def _control(data: AnyData) -> _Content:
             return _of("", data.participant)
         case ParticipantRemoved():
             return _of(data.reason, data.participant)
+        case AgentThrottled():
+            limit = f"{data.allowed:,} {data.limit}".replace("_", " ")
+            by = (f"set by {data.set_by}",) if data.set_by else ()
+            return _of(data.reason, data.agent, data.action.value, (limit, *by))
         case OpaqueData():
             return _of(data.raw[: 4 * MAX_EXCERPT_CHARS].decode("utf-8", "replace"))
         case _:

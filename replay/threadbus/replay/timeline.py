@@ -37,6 +37,7 @@ from threadbus.replay.story import (
 from threadbus.replay.turns import Known, TurnIndex, is_reply, note_handling, note_reply
 from threadbus.schemas import (
     AgentName,
+    AgentThrottled,
     ContextUsed,
     Event,
     EventClass,
@@ -222,7 +223,7 @@ class TimelineFold:
                 | ContextUsed()
             ):
                 return self._handling(seq, at, stored_at, event, turn, agent)
-            case OpaqueData():
+            case AgentThrottled() | OpaqueData():
                 return self._say(seq, at, event, turn)
             case _:
                 return None

@@ -256,6 +256,12 @@ def _reasons(step: SaidStep) -> str:
     return first_line("; ".join(step.items), MAX_LINE_CHARS)
 
 
+def _throttled(step: SaidStep, _: Timeline) -> Words:
+    how = step.verdict.replace("_", " ")
+    facts = tuple([first_line(item, 80) for item in step.items])
+    return Words(f"{step.about} went over its limit: {how}", facts, said(step), mood="warn")
+
+
 def _unknown(step: SaidStep, _: Timeline) -> Words:
     return Words(
         f"{step.type} (a type that this reader does not know)", text=said(step), mood="warn"
@@ -263,6 +269,7 @@ def _unknown(step: SaidStep, _: Timeline) -> Words:
 
 
 _SAID: Final[dict[str, Callable[[SaidStep, Timeline], Words]]] = {
+    "agent.throttled": _throttled,
     "answer.submitted": _answer,
     "assignment.accepted": _assignment("takes the work on"),
     "assignment.cancelled": _assignment("takes the work back", "warn"),

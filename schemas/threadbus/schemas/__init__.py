@@ -44,6 +44,7 @@ from threadbus.schemas.errors import (
 )
 from threadbus.schemas.events import (
     DATA_TYPES,
+    AgentThrottled,
     AnswerSubmitted,
     AnyData,
     ArtifactAdded,
@@ -91,6 +92,7 @@ from threadbus.schemas.events import (
     ThreadOpened,
     ThreadOutcome,
     ThreadStateChanged,
+    ThrottleAction,
     ToolCalled,
     ToolReturned,
     VoteCast,
@@ -121,6 +123,11 @@ from threadbus.schemas.ids import (
     thread_span_id,
     traceparent,
     turn_span_id,
+)
+from threadbus.schemas.limit_records import (
+    MAX_REPLACED,
+    LimitRecord,
+    LimitSet,
 )
 from threadbus.schemas.limits import (
     MAX_CARD_BYTES,
@@ -207,6 +214,7 @@ __all__ = [
     "MAX_PART_BYTES_INLINE",
     "MAX_PLAN_STEPS",
     "MAX_REASONS",
+    "MAX_REPLACED",
     "MAX_SKILLS",
     "MAX_SKILL_ENTRIES",
     "MAX_SOURCES",
@@ -219,6 +227,7 @@ __all__ = [
     "AgentCard",
     "AgentName",
     "AgentRecord",
+    "AgentThrottled",
     "AnswerSubmitted",
     "AnyData",
     "ArtifactAdded",
@@ -255,6 +264,8 @@ __all__ = [
     "InvalidTextError",
     "Lane",
     "LimitExceededError",
+    "LimitRecord",
+    "LimitSet",
     "MalformedEventError",
     "MentionDeadLettered",
     "MentionReceived",
@@ -298,6 +309,7 @@ __all__ = [
     "ThreadOutcome",
     "ThreadStateChanged",
     "ThreadbusError",
+    "ThrottleAction",
     "ToolCalled",
     "ToolReturned",
     "Upcaster",

@@ -4,8 +4,8 @@
     python -m threadbus.schemas.catalog --check docs/schemas
 
 ``event.json`` describes a whole event, ``data/<type>.json`` what one type says,
-``agent-record.json`` and ``presence.json`` what the registry keeps, and ``asyncapi.json`` which
-event goes where.
+``agent-record.json``, ``presence.json`` and ``limit-record.json`` what the registry keeps, and
+``asyncapi.json`` which event goes where.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from threadbus.schemas.asyncapi import asyncapi_document
 from threadbus.schemas.cards import AgentRecord, Presence
 from threadbus.schemas.events import DATA_TYPES
 from threadbus.schemas.json_schemas import Json, event_schema, struct_schema
+from threadbus.schemas.limit_records import LimitRecord
 
 DEFAULT_FOLDER: Final = "docs/schemas"
 
@@ -32,6 +33,7 @@ def documents() -> dict[str, Json]:
         "event.json": event_schema(),
         "agent-record.json": struct_schema(AgentRecord, "agent-record"),
         "presence.json": struct_schema(Presence, "presence"),
+        "limit-record.json": struct_schema(LimitRecord, "limit-record"),
         **{f"data/{name}.json": struct_schema(kind, name) for name, kind in DATA_TYPES.items()},
     }
 

@@ -9,18 +9,23 @@ import msgspec
 from threadbus.schemas.cards import AgentRecord, Presence
 from threadbus.schemas.diagnosis import why_changed
 from threadbus.schemas.jsontext import check_json, encode_json, why_malformed
+from threadbus.schemas.limit_records import LimitRecord
 from threadbus.schemas.limits import MAX_CARD_BYTES
 from threadbus.schemas.refusal import why_refused
 
-EntryT = TypeVar("EntryT", bound=AgentRecord | Presence)
+EntryT = TypeVar("EntryT", bound=AgentRecord | Presence | LimitRecord)
 
 _DECODERS: Final[dict[type, msgspec.json.Decoder[msgspec.Struct]]] = {
-    kind: msgspec.json.Decoder(kind) for kind in (AgentRecord, Presence)
+    kind: msgspec.json.Decoder(kind) for kind in (AgentRecord, Presence, LimitRecord)
 }
-_NAMES: Final[dict[type, str]] = {AgentRecord: "registry entry", Presence: "presence entry"}
+_NAMES: Final[dict[type, str]] = {
+    AgentRecord: "registry entry",
+    Presence: "presence entry",
+    LimitRecord: "record of limits",
+}
 
 
-def encode_entry(entry: AgentRecord | Presence) -> bytes:
+def encode_entry(entry: AgentRecord | Presence | LimitRecord) -> bytes:
     """Encode what the registry or the presence bucket keeps.
 
     Returns:
@@ -42,7 +47,7 @@ def decode_entry(body: bytes, kind: type[EntryT]) -> EntryT:
 
     Args:
         body: what was stored.
-        kind: ``AgentRecord`` or ``Presence``.
+        kind: ``AgentRecord``, ``Presence`` or ``LimitRecord``.
 
     Raises:
         SchemaError: it is not such an entry; says what is wrong.

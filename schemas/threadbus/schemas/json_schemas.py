@@ -17,6 +17,7 @@ from threadbus.schemas.bounds import HexId, Mentioned, Name, Positive, TimeNs, T
 from threadbus.schemas.cards import AgentRecord, Presence
 from threadbus.schemas.envelope import Event, Origin
 from threadbus.schemas.events import DATA_TYPES, EventData
+from threadbus.schemas.limit_records import LimitRecord
 
 Json: TypeAlias = dict[str, object]
 
@@ -46,7 +47,13 @@ def definitions(ref_prefix: str) -> Json:
     Args:
         ref_prefix: what a reference puts before a name, ``#/$defs/`` for instance.
     """
-    structs: list[type[msgspec.Struct]] = [*DATA_TYPES.values(), AgentRecord, Presence, Origin]
+    structs: list[type[msgspec.Struct]] = [
+        *DATA_TYPES.values(),
+        AgentRecord,
+        Presence,
+        LimitRecord,
+        Origin,
+    ]
     _, components = msgspec.json.schema_components(structs, ref_template=ref_prefix + "{name}")
     for struct in _all_structs(structs):
         _describe_fields(components[struct.__name__], struct)

@@ -9,6 +9,7 @@ import msgspec
 
 from threadbus.agents.cli.text import duration, one_line, plural, size
 from threadbus.schemas import (
+    AgentThrottled,
     AnswerSubmitted,
     ArtifactAdded,
     AssignmentAccepted,
@@ -177,6 +178,10 @@ def _observation(event: Event) -> Line | None:
             return Line(f"failed (attempt {data.attempt}){again}", _error(data.error), "red")
         case MentionDeadLettered() as data:
             return Line("gave it up", _error(data.error), "bold red")
+        case AgentThrottled() as data:
+            limit = f"{data.allowed:,} {data.limit}".replace("_", " ")
+            how = data.action.value.replace("_", " ")
+            return Line(f"{data.agent} went over {limit}: {how}", data.reason, "yellow")
         case ModelCalled() as data:
             return _model_call(data)
         case ToolCalled() as data:

@@ -30,6 +30,7 @@ from threadbus.replay.findings.protocol import (
     UnknownAddressee,
 )
 from threadbus.replay.findings.repetition import ExactRepetition, Loop, NearRepetition, Stagnation
+from threadbus.replay.findings.throttling import Throttled
 from threadbus.replay.findings.verification import (
     ClaimWithoutEvidence,
     NoVerification,
@@ -80,5 +81,6 @@ ALL: Final[tuple[type[Detector], ...]] = (
     Duplicate,
     UnreadableEntry,
     FailedAttempt,
+    Throttled,
 )
 """Every detector."""

@@ -9,6 +9,7 @@ import msgspec
 from threadbus.schemas.events.base import ErrorInfo, EventClass, EventData
 from threadbus.schemas.events.message import Lane, MessagePosted
 from threadbus.schemas.events.observation import (
+    AgentThrottled,
     ContextUsed,
     HandlingEnded,
     HandlingFailed,
@@ -17,6 +18,7 @@ from threadbus.schemas.events.observation import (
     MentionReceived,
     MentionStored,
     ModelCalled,
+    ThrottleAction,
     ToolCalled,
     ToolReturned,
 )
@@ -108,6 +110,7 @@ AnyData: TypeAlias = (
     | HandlingEnded
     | HandlingFailed
     | MentionDeadLettered
+    | AgentThrottled
     | ModelCalled
     | ToolCalled
     | ToolReturned
@@ -122,6 +125,7 @@ DATA_TYPES: Final[dict[str, type[EventData]]] = {
 
 __all__ = [
     "DATA_TYPES",
+    "AgentThrottled",
     "AnswerSubmitted",
     "AnyData",
     "ArtifactAdded",
@@ -169,6 +173,7 @@ __all__ = [
     "ThreadOpened",
     "ThreadOutcome",
     "ThreadStateChanged",
+    "ThrottleAction",
     "ToolCalled",
     "ToolReturned",
     "VoteCast",

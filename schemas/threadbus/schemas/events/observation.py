@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any, ClassVar
 
 from threadbus.schemas.bounds import (
     Count,
     DurationNs,
     Mentioned,
+    Name,
     Note,
     Positive,
     TimeNs,
@@ -80,6 +82,39 @@ class MentionDeadLettered(EventData, frozen=True, kw_only=True):
 
     error: ErrorInfo
     attempts: Count = 0
+
+
+class ThrottleAction(StrEnum):
+    """What happens to what goes over a limit."""
+
+    HELD_BACK = "held_back"
+    """It waits in the sender's own client and is refused there where it would wait too long."""
+    UNANSWERED = "unanswered"
+    """The mentioned agent does not answer it; each mention gets a dead letter."""
+    MUTED = "muted"
+    """The server takes nothing from the sender any more."""
+
+
+class AgentThrottled(EventData, frozen=True, kw_only=True):
+    """An agent went over a limit; the sender of the event is who holds it back."""
+
+    TYPE: ClassVar = "agent.throttled"
+    CLASS: ClassVar = EventClass.OBS
+
+    agent: Name
+    """Who is held back."""
+    action: ThrottleAction
+    limit: Word
+    """Which one, by the name that the settings and the record of limits have for it."""
+    allowed: Count
+    seen: Count = 0
+    """How much it was when it was noticed; at least."""
+    set_by: Word = ""
+    """Who set the limit; empty where it is a default."""
+    set_at: TimeNs = 0
+    until: TimeNs | None = None
+    """When it ends by itself; absent where it ends with what caused it, or by hand."""
+    reason: Note = ""
 
 
 class ModelCalled(EventData, frozen=True, kw_only=True):

@@ -1,0 +1,230 @@
+"""Mentions that are not answered, because their sender runs away or two agents go round in circles.
+
+The limits are those of the sender (:attr:`threadbus.bus.Bus.limits`). They are kept here too,
+since a client in another language may keep none.
+
+- *mentions per minute*: more mentions by one sender in one super-task within a minute, by the
+  server's clock. The first one too many is put on record and told to the sender; each gets a dead
+  letter.
+- *exchange*: messages by which two agents woke one another since anything else came of it: work,
+  a control event, or a word of somebody else to one of them. In the main thread the super-task
+  then fails.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Final
+
+from threadbus.agents.errors import AgentError
+from threadbus.bus import Bus, Limit, Rule
+from threadbus.schemas import (
+    MAIN_THREAD,
+    AgentName,
+    AgentThrottled,
+    Event,
+    EventClass,
+    MessagePosted,
+    Recorded,
+    TaskId,
+    ThreadId,
+    ThrottleAction,
+    derive_event_id,
+)
+
+_MINUTE_NS: Final = 60 * 1_000_000_000
+_MOST_KEPT: Final = 4096
+_LOOKS: Final = 8
+"""How often a thread is looked at on the way to the limit of an exchange."""
+
+_OPENER_TIMES: Final = 10
+"""How much longer one may talk with whoever opened the super-task, mostly a person."""
+
+
+class ThrottledError(AgentError):
+    """A mention is not answered, because of a limit of its sender."""
+
+    def __init__(self, sender: str, limit: str, allowed: int, seen: int, set_by: str) -> None:
+        super().__init__(sender, limit, allowed, seen, set_by)
+        self.sender = sender
+        self.limit = limit
+        self.allowed = allowed
+        self.seen = seen
+        self.set_by = set_by
+        """Who set the limit; empty where it comes from the settings."""
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is the mention with which the limit was passed."""
+        return self.seen == self.allowed + 1
+
+    def __str__(self) -> str:
+        who = f"set by {self.set_by}" if self.set_by else "from the settings"
+        return (
+            f"{self.sender} has mentioned this agent {self.seen:,} times within a minute in this "
+            f"super-task, and {self.allowed:,} are allowed ({self.limit}, {who}): wait a minute, "
+            "ask for more at once, or have an operator raise it with "
+            f"`bus limits set {self.sender} --mentions N`"
+        )
+
+
+class ExchangeTooLongError(ThrottledError):
+    """Two agents send one another messages and nothing else comes of it."""
+
+    @property
+    def is_first(self) -> bool:
+        """Each is told: the exchange is over."""
+        return True
+
+    def __str__(self) -> str:
+        who = f"set by {self.set_by}" if self.set_by else "from the settings"
+        return (
+            f"{self.sender} and this agent have sent one another {self.seen:,} messages and "
+            f"nothing else has come of it, and {self.allowed:,} are allowed ({self.limit}, {who}): "
+            "let one of them give work, decide or close, or have an operator raise it with "
+            f"`bus limits set {self.sender} --exchange N`"
+        )
+
+
+class _Minute:
+    """Mentions by one sender in one super-task within the present minute."""
+
+    __slots__ = ("count", "start")
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self.count = 0
+
+
+class Intake:
+    """Says of each mention whether one agent answers it."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self._minutes: OrderedDict[tuple[TaskId, AgentName], _Minute] = OrderedDict()
+        self._talks: OrderedDict[tuple[TaskId, ThreadId, AgentName], int] = OrderedDict()
+
+    async def check(self, mention: Recorded) -> None:
+        """Let a mention pass that is to be answered; called once for each.
+
+        Raises:
+            ThrottledError: there are too many of its sender; that is on record.
+            ExchangeTooLongError: it goes round in circles; that is on record.
+            BusError: the log is out of reach.
+
+        Cancellation: the mention counts.
+        """
+        event = mention.event
+        if event.sender == self._bus.name:
+            return
+        limits = await self._bus.limits.for_one_more(event.sender)
+        error = self._count(mention, limits.mentions_per_minute)
+        if error is None:
+            error = await self._exchange(mention, limits.exchange)
+            rule = limits.exchange
+        else:
+            rule = limits.mentions_per_minute
+        if error is None:
+            return
+        if error.is_first or isinstance(error, ExchangeTooLongError):
+            await self._record(mention, rule, error.seen)
+        raise error
+
+    def _count(self, mention: Recorded, rule: Rule) -> ThrottledError | None:
+        event, at = mention.event, mention.stored_at
+        if rule.value == 0:
+            return None
+        key = (event.task, event.sender)
+        minute = self._minutes.get(key)
+        if minute is None or not 0 <= at - minute.start < _MINUTE_NS:
+            minute = self._minutes[key] = _Minute(at)
+            if len(self._minutes) > _MOST_KEPT:
+                self._minutes.popitem(last=False)
+        self._minutes.move_to_end(key)
+        minute.count += 1
+        if minute.count <= rule.value:
+            return None
+        return ThrottledError(
+            event.sender, Limit.MENTIONS_PER_MINUTE, rule.value, minute.count, rule.set_by
+        )
+
+    async def _exchange(self, mention: Recorded, rule: Rule) -> ExchangeTooLongError | None:
+        event = mention.event
+        if rule.value == 0 or not isinstance(event.data, MessagePosted):
+            return None
+        key = (event.task, event.thread, event.sender)
+        count = self._talks.get(key, 0) + 1
+        self._talks[key] = count
+        self._talks.move_to_end(key)
+        if len(self._talks) > _MOST_KEPT:
+            self._talks.popitem(last=False)
+        # The log says it exactly; it is read now and then on the way there, and then each time.
+        step = max(1, rule.value // _LOOKS)
+        if count % step:
+            return None
+        entries = self._bus.read(event.task, event.thread)
+        before = [
+            entry.event
+            async for entry in entries
+            if isinstance(entry, Recorded) and entry.seq <= mention.seq
+        ]
+        length = exchange_length(before, self._bus.name, event.sender)
+        allowed = rule.value
+        if length > allowed and await self._with_opener(event):
+            allowed *= _OPENER_TIMES
+        if length <= allowed:
+            self._talks[key] = 0
+            return None
+        self._talks[key] = step - 1
+        return ExchangeTooLongError(event.sender, Limit.EXCHANGE, allowed, length, rule.set_by)
+
+    async def _with_opener(self, event: Event) -> bool:
+        main = await self._bus.threads.state(event.task, MAIN_THREAD)
+        return main.creator in {event.sender, self._bus.name}
+
+    async def _record(self, mention: Recorded, rule: Rule, seen: int) -> None:
+        event = mention.event
+        loops = rule.limit is Limit.EXCHANGE
+        await self._bus.observe(
+            AgentThrottled(
+                agent=event.sender,
+                action=ThrottleAction.UNANSWERED,
+                limit=rule.limit.value,
+                allowed=rule.value,
+                seen=seen,
+                set_by=rule.set_by,
+                set_at=rule.set_at,
+                until=None if loops else mention.stored_at + _MINUTE_NS,
+                reason=rule.reason,
+            ),
+            task=event.task,
+            thread=event.thread,
+            mentions=(event.sender,),
+            cause=event.id,
+            event_id=derive_event_id(event.id, self._bus.name, "throttled"),
+        )
+
+
+def exchange_length(events: Sequence[Event], one: AgentName, other: AgentName) -> int:
+    """Count the messages between two agents since anything else came of it.
+
+    Args:
+        events: a thread, in the order of the log.
+        one: one of the two.
+        other: the other one.
+
+    Returns:
+        Twice the messages with which the quieter of the two woke the other one, back to the last
+        work or control event of theirs, or the last word of somebody else to one of them.
+    """
+    both, woke = {one, other}, {one: 0, other: 0}
+    for event in reversed(events):
+        if event.event_class is EventClass.OBS:
+            continue
+        concerns = event.sender in both or not both.isdisjoint(event.addressees)
+        if event.event_class is EventClass.MSG and event.sender in both:
+            woke[event.sender] += not both.isdisjoint(event.addressees)
+        elif concerns:
+            break
+    return 2 * min(woke.values())
