@@ -119,7 +119,7 @@ async def agent(url: str, ready: Callable[[], None]) -> None:
     async def handle(_mention: Mention) -> str:  # pyright: ignore[reportUnusedFunction]
         return _ANSWER
 
-    await serve(answering, BusSettings(url=url), on_ready=lambda _runner: ready())
+    await serve(answering, BusSettings.from_env(url=url), on_ready=lambda _runner: ready())
 
 
 async def bare(url: str, ready: Callable[[], None]) -> None:

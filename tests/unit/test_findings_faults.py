@@ -1,4 +1,4 @@
-"""E1, E2, E3, F2 and F5: errors of tools, models and attempts."""
+"""E1, E2, E3, F2, F5 and F6: errors of tools, models and attempts, and throttled agents."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from tests.support.analysis import found
 from tests.support.story import MS, Story
 from threadbus.replay import FindingKind
 from threadbus.schemas import (
+    AgentThrottled,
     AssignmentFailed,
     ErrorInfo,
     EventId,
     HandlingFailed,
     MentionDeadLettered,
     ModelCalled,
+    ThrottleAction,
 )
 
 FULL = ErrorInfo("OSError", "the disk is full")
@@ -145,3 +147,26 @@ def test_a_failed_attempt_is_a_hint_and_no_dead_letter() -> None:
     assert (finding.kind, finding.evidence) == (FindingKind.HINT, (failed, asked))
     assert "is tried again: OSError" in finding.text
     assert found("F2", story) == []
+
+
+def test_who_was_throttled_is_told_once() -> None:
+    """Once for each agent, limit and way; it names the limit and who set it."""
+    story, asked = opened()
+    record = AgentThrottled(
+        agent="coder",
+        action=ThrottleAction.UNANSWERED,
+        limit="mentions_per_minute",
+        allowed=6_000,
+        set_by="operator",
+    )
+    first = story.add("planner", record, cause=asked)
+    story.add("document", record, cause=asked)
+    own = msgspec.structs.replace(record, action=ThrottleAction.HELD_BACK, set_by="")
+    held = story.add("coder", own)
+    findings = found("F6", story)
+
+    assert [(one.agent, one.evidence) for one in findings] == [
+        ("coder", (first, asked)),
+        ("coder", (held,)),
+    ]
+    assert "6,000 mentions per minute, set by operator, and is unanswered" in findings[0].text

@@ -83,7 +83,7 @@ class ExchangeTooLongError(ThrottledError):
             f"{self.sender} and this agent have sent one another {self.seen:,} messages and "
             f"nothing else has come of it, and {self.allowed:,} are allowed ({self.limit}, {who}): "
             "let one of them give work, decide or close, or have an operator raise it with "
-            f"`bus limits set {self.sender} --exchange N`"
+            f"`bus limits set {self.sender} --between N`"
         )
 
 

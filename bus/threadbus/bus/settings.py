@@ -157,7 +157,7 @@ class BusSettings:
     pending_max: int = 4096
     events_per_second: int = 200
     burst: int = 10_000
-    mentions_per_minute: int = 600
+    mentions_per_minute: int = 6_000
     exchange: int = 100
 
     def __post_init__(self) -> None:

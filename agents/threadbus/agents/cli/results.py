@@ -293,6 +293,33 @@ class Found(msgspec.Struct, kw_only=True):
     agents: Annotated[list[FoundAgent], _about("the best first, each with its score and why")]
 
 
+class LimitRow(msgspec.Struct, kw_only=True):
+    """Limits as somebody set them; null where they are as for everybody."""
+
+    events_per_second: int | None
+    burst: int | None
+    mentions_per_minute: int | None
+    exchange: int | None
+    set_by: str
+    set_at: int
+    reason: str
+
+
+class AgentLimitsRow(msgspec.Struct, kw_only=True):
+    """The limits on record for one agent; ``*`` is everybody."""
+
+    agent: str
+    limits: Annotated[LimitRow, _about("in force")]
+    replaced: Annotated[list[LimitRow], _about("those before, the newest first")]
+
+
+class LimitsShown(msgspec.Struct, kw_only=True):
+    """What the commands of `limits` print."""
+
+    agents: Annotated[list[AgentLimitsRow], _about("who has limits on record")]
+    defaults: Annotated[dict[str, int], _about("what the settings say; 0 is no limit")]
+
+
 OF_COMMAND: Final[dict[str, type[msgspec.Struct]]] = {
     "agents": Agents,
     "ask": Asked,
@@ -317,6 +344,9 @@ OF_COMMAND: Final[dict[str, type[msgspec.Struct]]] = {
     "find": Found,
     "init": Project,
     "metrics": MetricsServed,
+    "limits clear": LimitsShown,
+    "limits list": LimitsShown,
+    "limits set": LimitsShown,
     "register": Registered,
     "reply": Said,
     "run": Running,
