@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Final, TypeAlias
 
@@ -238,7 +239,11 @@ async def _tell(
 
 
 def _tell_reloaded(shell: Shell, where: access.AccessFolder, found: list[int]) -> None:
-    if found:
+    folder = where.path.parent
+    if (folder / "cluster.json").is_file():
+        command = f"bus cluster sync {shlex.quote(str(folder))}"
+        shell.say(f"  next  {command}    (then every server has it)")
+    elif found:
         shell.say(f"  the running server has it ({', '.join(map(str, found))})")
     else:
         shell.say(f"  no server of yours runs with it: include {where.config}", "dim")

@@ -23,6 +23,7 @@ from threadbus.bus import (
     UnknownAgentError,
     WaitTimeoutError,
     access_errors,
+    cluster_errors,
     server_errors,
 )
 from threadbus.bus import InvalidSettingError as InvalidBusSettingError
@@ -58,6 +59,8 @@ _CODES: Final[list[tuple[type[ThreadbusError], ExitCode]]] = [
     (access_errors.UnknownIdentityError, ExitCode.NOT_FOUND),
     (access_errors.IdentityExistsError, ExitCode.REFUSED),
     (access_errors.AccessError, ExitCode.USAGE),
+    (cluster_errors.ClusterFolderError, ExitCode.USAGE),
+    (cluster_errors.CertificatesError, ExitCode.USAGE),
     (ConnectError, ExitCode.NO_SERVER),
     (TaskLookupError, ExitCode.NOT_FOUND),
     (TaskNotFoundError, ExitCode.NOT_FOUND),

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 import msgspec
 
 from threadbus.agents.discovery import FoundAgent
-from threadbus.bus import TaskSummary
+from threadbus.bus import TaskSummary, cluster
 from threadbus.schemas import AgentCard, Parts, Presence
 
 
@@ -318,6 +318,20 @@ class LimitsShown(msgspec.Struct, kw_only=True):
 
     agents: Annotated[list[AgentLimitsRow], _about("who has limits on record")]
     defaults: Annotated[dict[str, int], _about("what the settings say; 0 is no limit")]
+class ClusterMade(msgspec.Struct, kw_only=True):
+    """What `cluster init` prints."""
+
+    folder: Annotated[str, _about("the folder of the cluster")]
+    url: Annotated[str, _about("where clients connect, every server")]
+    nodes: Annotated[list[str], _about("the folder of each server in it")]
+    operator_key: Annotated[str, _about("the nkey of the operator, a file")]
+
+
+class CopiesSet(msgspec.Struct, kw_only=True):
+    """What `cluster copies` prints."""
+
+    copies: Annotated[int, _about("servers that keep each stream")]
+    changed: Annotated[list[str], _about("streams that were kept by another number")]
 
 
 OF_COMMAND: Final[dict[str, type[msgspec.Struct]]] = {
@@ -336,6 +350,10 @@ OF_COMMAND: Final[dict[str, type[msgspec.Struct]]] = {
     "auth roles": AuthRoles,
     "auth rotate": AuthChanged,
     "cancel": Said,
+    "cluster copies": CopiesSet,
+    "cluster init": ClusterMade,
+    "cluster status": cluster.ClusterStatus,
+    "cluster sync": cluster.ClusterStatus,
     "deregister": Registered,
     "config": Config,
     "demo": Demo,

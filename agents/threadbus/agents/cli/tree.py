@@ -3,6 +3,7 @@
 from threadbus.agents.cli import (
     asking,
     auth,
+    cluster,
     demonstrating,
     doctor,
     evaluating,
@@ -23,6 +24,7 @@ __all__ = [
     "app",
     "asking",
     "auth",
+    "cluster",
     "demonstrating",
     "doctor",
     "evaluating",

@@ -6,10 +6,26 @@ import asyncio
 from typing import Any, Final
 
 from nats.aio.client import Client, Srv
+from nats.aio.transport import TcpTransport
 from nats.errors import Error as NatsError
 
 DENIED: Final = "permissions violation"
 _STALE: Final = "stale connection"
+
+
+class _QuietTransport(TcpTransport):
+    """A transport that asyncio does not warn of at the end of each TLS connection."""
+
+    def __init__(self, connected: TcpTransport) -> None:
+        super().__init__()  # type: ignore[no-untyped-call] # nats-py has no types here
+        vars(self).update(vars(connected))
+
+    async def connect_tls(self, *args: Any, **kwargs: Any) -> None:
+        await super().connect_tls(*args, **kwargs)
+        writer: asyncio.StreamWriter | None = getattr(self, "_io_writer", None)
+        if writer is not None:
+            # As asyncio itself does where it changes a stream to TLS.
+            setattr(writer.transport.get_protocol(), "_over_ssl", True)  # noqa: B010 - not public
 
 
 class SteadyClient(Client):
@@ -46,6 +62,8 @@ class SteadyClient(Client):
         # nats-py forgets the connection of an attempt that failed, and leaves it open.
         self._abort()
         await super()._connect_to_server(s)
+        if type(self._transport) is TcpTransport:
+            self._transport = _QuietTransport(self._transport)
 
     def _abort(self) -> None:
         writer: asyncio.StreamWriter | None = getattr(self._transport, "_io_writer", None)

@@ -1,0 +1,66 @@
+"""A connection for a command of the operator: without ports, streams or the log."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from nats.errors import Error as NatsError
+from nats.errors import NoServersError
+
+from threadbus.bus._nats.client import DirectClient
+from threadbus.bus._nats.credentials import connect_options, is_refusal
+from threadbus.bus.errors import NoServerError, NotAdmittedError
+from threadbus.bus.settings import BusSettings, shown_url
+
+_CLOSE_S: Final = 2
+
+
+@asynccontextmanager
+async def open_client(settings: BusSettings, name: str) -> AsyncGenerator[DirectClient]:
+    """Connect; close when the context ends.
+
+    Raises:
+        NoServerError: no server can be reached.
+        NotAdmittedError: the server does not let this key in.
+    """
+    client = DirectClient()
+    refusal: list[str] = []
+
+    async def on_error(error: Exception) -> None:
+        text = str(error)
+        if is_refusal(text):
+            refusal[:] = [text]
+        elif "permissions violation" in text.lower():
+            client.on_denied(text.lower())
+
+    url = shown_url(settings.url)
+    options: dict[str, Any] = connect_options(settings)
+    try:
+        async with asyncio.timeout(settings.connect_timeout.total_seconds()):
+            await client.connect(
+                [server.strip() for server in settings.url.split(",")],
+                name=f"threadbus:{name}",
+                inbox_prefix=f"_INBOX_{name}".encode(),
+                error_cb=on_error,
+                **options,
+            )
+    except (TimeoutError, NoServersError, NatsError, OSError, ValueError) as error:
+        await _close(client)
+        if refusal:
+            raise NotAdmittedError(url, settings.nkey, refusal[0]) from None
+        raise NoServerError(url, str(error) or "no answer in time") from error
+    try:
+        client.start_answers()
+        yield client
+    finally:
+        await _close(client)
+
+
+async def _close(client: DirectClient) -> None:
+    with contextlib.suppress(Exception):
+        async with asyncio.timeout(_CLOSE_S):
+            await client.close()
