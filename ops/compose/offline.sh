@@ -67,7 +67,8 @@ make_root() {
     mv "$root_tar.new.$$" "$root_tar"
 }
 
-# bare NAME BINARY USER COMMAND…: an image of one static binary, and busybox for the health check.
+# bare NAME BINARY CHANGE…: an image of one binary with the libraries that it wants, and busybox for
+# the health check.
 bare() {
     name=$1 binary=$2
     shift 2
@@ -76,6 +77,10 @@ bare() {
     cp "$binary" "$work/$name/bin/"
     cp "$(command -v busybox)" "$work/$name/bin/busybox"
     ln -s busybox "$work/$name/bin/wget"
+    for library in $(ldd "$binary" 2>/dev/null | grep -o '/[^ ]*'); do
+        mkdir -p "$work/$name$(dirname "$library")"
+        cp -L "$library" "$work/$name$library"
+    done
     set -- "$@" --change 'ENV PATH=/bin'
     tar -C "$work/$name" -c . | docker import "$@" - "threadbus-offline/$name:local" >/dev/null
     rm -rf "${work:?}/$name"
