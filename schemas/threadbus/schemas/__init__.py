@@ -156,6 +156,7 @@ from threadbus.schemas.limits import (
 )
 from threadbus.schemas.lines import export_line
 from threadbus.schemas.parts import (
+    METADATA_TYPE,
     DataPart,
     FilePart,
     Part,
@@ -222,6 +223,7 @@ __all__ = [
     "MAX_TRIGGERS",
     "MAX_TYPE_CHARS",
     "MAX_WORD_CHARS",
+    "METADATA_TYPE",
     "STORED_PREFIX",
     "UPCASTERS",
     "AgentCard",

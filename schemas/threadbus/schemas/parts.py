@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 
 from threadbus.schemas.bounds import Count, Sha256, Word
+
+METADATA_TYPE: Final = "application/vnd.threadbus.metadata+json"
+"""The media type of a data part with what another protocol says about a message and its parts.
+
+It is for programs: no part of the text.
+"""
 
 PartKind = Annotated[str, msgspec.Meta(pattern=r"^(text|data|file)\Z")]
 
@@ -67,8 +73,11 @@ def as_parts(content: str | Part | Sequence[Part]) -> Parts:
 
 
 def text_of(parts: Sequence[Part]) -> str:
-    """Return the text of *parts* joined by newlines, other kinds named in brackets."""
-    return "\n".join(_part_text(part) for part in parts)
+    """Return the text of *parts* joined by newlines, other kinds named in brackets.
+
+    What is only about them (:data:`METADATA_TYPE`) is left out.
+    """
+    return "\n".join(_part_text(part) for part in parts if part.media_type != METADATA_TYPE)
 
 
 def _part_text(part: Part) -> str:

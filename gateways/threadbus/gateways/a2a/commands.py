@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -167,6 +168,16 @@ async def a2a_client(
     key_file: Annotated[
         Path | None, typer.Option(help="A file with an API key, sent as X-API-Key.")
     ] = None,
+    push_http: Annotated[
+        str,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Where to take push notifications of it; without this it streams or is polled.",
+        ),
+    ] = "",
+    push_url: Annotated[
+        str, typer.Option(help="Where it reaches that, http://… or https://….")
+    ] = "",
     look_every: Annotated[
         float, typer.Option(help="Seconds between two looks whether it is there.")
     ] = 10.0,
@@ -178,7 +189,9 @@ async def a2a_client(
     """
     from threadbus.agents import stopping_on_signals
     from threadbus.gateways.a2a.joining import join
+    from threadbus.gateways.a2a.receiving import receiving
     from threadbus.gateways.a2a.remote import RemoteAgent
+    from threadbus.gateways.web.serving import parse_address
 
     settings = shell.settings()
     if not agent_name and shell.source_of("name") == "default":
@@ -188,6 +201,8 @@ async def a2a_client(
         raise UsageError("URL", remote, "it starts with http:// or https://")
     if not 0.1 <= look_every <= 3600:
         raise UsageError("--look-every", str(look_every), "0.1 to 3600 seconds")
+    if push_url and not push_http:
+        raise UsageError("--push-url", push_url, "it goes together with --push-http")
     agent = RemoteAgent(remote, _secret(token_file), _secret(key_file))
     stop = asyncio.Event()
 
@@ -196,8 +211,15 @@ async def a2a_client(
             shell.result(Joined(agent=name, url=remote, pid=os.getpid()))
         _log.info("takes part", agent=name, remote=remote)
 
-    async with stopping_on_signals(stop.set):
-        await join(settings, agent, name, stop, on_ready=on_ready, look_every_s=look_every)
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(stopping_on_signals(stop.set))
+        bells = None
+        if push_http:
+            address = parse_address(push_http, "--push-http")
+            bells = await stack.enter_async_context(receiving(address, push_url))
+        await join(
+            settings, agent, name, stop, on_ready=on_ready, look_every_s=look_every, bells=bells
+        )
     _log.info("stopped in order", agent=name)
 
 

@@ -6,6 +6,7 @@
 | ``data`` | data; integers exact at any size |
 | ``raw`` with ``filename`` | file |
 | ``url`` | data of the media type :data:`LINK`; nothing is fetched |
+| ``metadata`` of the message and of parts | data of the type ``METADATA_TYPE``, once, at the end |
 
 A part whose bytes are in the object store goes out as a ``url`` of this gateway, unless it was
 loaded before.
@@ -13,19 +14,20 @@ loaded before.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
 from a2a.types import a2a_pb2 as pb
-from google.protobuf import json_format, struct_pb2
+from google.protobuf import struct_pb2
 
-from threadbus.gateways.a2a.exact import MAX_SAFE, marked, unmark
+from threadbus.gateways.a2a.metadata import fill, gathered, metadata_in, metadata_of
+from threadbus.gateways.a2a.values import from_value, to_value
 from threadbus.gateways.errors import ForeignPartError
 from threadbus.gateways.text import bounded_text, clean_json
 from threadbus.schemas import (
     MAX_PARTS,
     MAX_WORD_CHARS,
+    METADATA_TYPE,
     DataPart,
     FilePart,
     Part,
@@ -50,8 +52,12 @@ _JSON: Final = "application/json"
 _BYTES: Final = "application/octet-stream"
 
 
-def to_bus(parts: Sequence[pb.Part]) -> Parts:
+def to_bus(parts: Sequence[pb.Part], metadata: struct_pb2.Struct | None = None) -> Parts:
     """Return the parts of a foreign message as the bus has them.
+
+    Args:
+        parts: the parts; what they say about themselves becomes one more part, the last.
+        metadata: what is said about all of them, which goes there too.
 
     Raises:
         ForeignPartError: one has no content, or there are none, or too many.
@@ -59,7 +65,12 @@ def to_bus(parts: Sequence[pb.Part]) -> Parts:
     """
     if not 1 <= len(parts) <= MAX_PARTS:
         raise ForeignPartError(f"{len(parts)} parts", f"a message has 1 to {MAX_PARTS}")
-    return tuple([_to_bus(number, part) for number, part in enumerate(parts)])
+    about = gathered(parts, metadata)
+    if about is not None and len(parts) == MAX_PARTS:
+        most = f"with metadata a message has 1 to {MAX_PARTS - 1}"
+        raise ForeignPartError(f"{len(parts)} parts", most)
+    found = [_to_bus(number, part) for number, part in enumerate(parts)]
+    return (*found, *((about,) if about is not None else ()))
 
 
 def _to_bus(number: int, part: pb.Part) -> Part:
@@ -71,8 +82,10 @@ def _to_bus(number: int, part: pb.Part) -> Part:
         case "raw":
             return FilePart(part.raw, name, media_type or _BYTES)
         case "data":
-            value = clean_json(_json(part.data), what=f"parts[{number}].data")
-            return DataPart(value, name, media_type or _JSON)
+            value = clean_json(from_value(part.data), what=f"parts[{number}].data")
+            # What is said about parts is not said by one of them.
+            is_about = media_type == METADATA_TYPE
+            return DataPart(value, name, _JSON if is_about else media_type or _JSON)
         case "url":
             link = {"url": bounded_text(f"parts[{number}].url", part.url, 8192)}
             if media_type:
@@ -82,42 +95,21 @@ def _to_bus(number: int, part: pb.Part) -> Part:
             raise ForeignPartError(f"parts[{number}]", "it has no text, data, raw or url")
 
 
-def _json(value: struct_pb2.Value) -> Any:
-    """Return a protobuf value as JSON has it; whole numbers as integers."""
-    match value.WhichOneof("kind"):
-        case "struct_value":
-            return {key: _json(item) for key, item in value.struct_value.fields.items()}
-        case "list_value":
-            return [_json(item) for item in value.list_value.values]
-        case "string_value":
-            return _text_or_number(value.string_value)
-        case "number_value":
-            number = value.number_value
-            if not math.isfinite(number):
-                raise ForeignPartError("a number in a data part", "JSON has no such number")
-            return int(number) if number.is_integer() and abs(number) <= MAX_SAFE else number
-        case "bool_value":
-            return value.bool_value
-        case _:
-            return None
-
-
-def _text_or_number(text: str) -> str | int:
-    try:
-        number = unmark(text)
-    except ValueError:
-        raise ForeignPartError("an integer in a data part", "it has too many digits") from None
-    return text if number is None else number
-
-
-def to_a2a(parts: Iterable[Part], link: Callable[[ReferencePart], str]) -> list[pb.Part]:
+def to_a2a(parts: Sequence[Part], link: Callable[[ReferencePart], str]) -> list[pb.Part]:
     """Return parts of the bus as A2A has them.
 
     Args:
         parts: what an event holds; what was loaded from the object store goes out whole.
         link: the address for content that was not loaded.
     """
-    return [_to_a2a(part, link) for part in parts]
+    sent = [_to_a2a(part, link) for part in parts if metadata_in(part) is None]
+    about = metadata_of(parts)
+    for place, one in enumerate(sent):
+        fill(one.metadata, about.parts.get(str(place), {}))
+        if one.HasField("text") and not one.filename:
+            one.filename = about.filenames.get(str(place), "")
+    # A message is never without a part.
+    return sent or [pb.Part(text="", media_type=_TEXT)]
 
 
 def _to_a2a(part: Part, link: Callable[[ReferencePart], str]) -> pb.Part:
@@ -134,9 +126,7 @@ def _to_a2a(part: Part, link: Callable[[ReferencePart], str]) -> pb.Part:
             if linked is not None:
                 url, media_type = linked
                 return pb.Part(url=url, filename=part.name, media_type=media_type)
-            value = struct_pb2.Value()
-            json_format.ParseDict(marked(part.data), value)
-            return pb.Part(data=value, filename=part.name, media_type=part.media_type)
+            return pb.Part(data=to_value(part.data), filename=part.name, media_type=part.media_type)
 
 
 def _link_of(part: DataPart) -> tuple[str, str] | None:

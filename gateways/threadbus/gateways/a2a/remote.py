@@ -1,32 +1,28 @@
-"""One task of a remote A2A agent, driven to its end: sent, followed, asked back, resumed."""
+"""A remote A2A agent: its card, and its operations as the card says."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
-from typing import Any, Final, cast
+import dataclasses
+from typing import Any, Final
 
 import httpx
-import structlog
-from a2a.client import Client, ClientConfig, create_client
-from a2a.client.errors import A2AClientError
+from a2a.client import A2ACardResolver, Client, ClientConfig, ClientFactory
 from a2a.types import a2a_pb2 as pb
 from a2a.utils.errors import A2AError, TaskNotFoundError
 
 from threadbus.gateways.a2a.transport import MendingTransport
-from threadbus.gateways.a2a.view import INTERRUPTED, TERMINAL
-from threadbus.gateways.errors import RemoteError
+from threadbus.gateways.errors import MissingExtraError, RemoteError
 
-_CONNECT_S: Final = 10.0
-_SILENCE_S: Final = 120.0
+CONNECT_S: Final = 10.0
+SILENCE_S: Final = 120.0
 """A stream that says nothing for so long, not even a comment, is taken for dead."""
-_FIRST_PAUSE_S: Final = 0.5
-_LONGEST_PAUSE_S: Final = 20.0
-_TRIES: Final = 8
-_LOOKS: Final = 4
-"""How often a question that was just answered may still be seen before it counts as asked again."""
-_log: Any = structlog.get_logger("threadbus.gateways.a2a")
+
+UNREADABLE: Final = (ValueError, TypeError, AttributeError, LookupError, RecursionError)
+"""What the library makes of an answer that is not what it should be."""
+
+_WEB: Final = ("JSONRPC", "HTTP+JSON")
+_GRPC: Final = "GRPC"
 
 
 class RemoteAgent:
@@ -41,157 +37,101 @@ class RemoteAgent:
             key: an API key that it takes, sent as ``X-API-Key``.
         """
         self.url = url.rstrip("/")
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         if key:
-            headers["X-API-Key"] = key
+            self._headers["X-API-Key"] = key
         self._http = httpx.AsyncClient(
             transport=MendingTransport(httpx.AsyncHTTPTransport(retries=1)),
-            timeout=httpx.Timeout(_CONNECT_S, read=_SILENCE_S),
-            headers=headers,
+            timeout=httpx.Timeout(CONNECT_S, read=SILENCE_S),
+            headers=self._headers,
         )
         self._client: Client | None = None
+        self._asking: Client | None = None
+        self._channels: dict[str, Any] = {}
         self._card = pb.AgentCard()
+        self.is_grpc = False
+        """Whether it is spoken to over gRPC."""
 
     async def aclose(self) -> None:
         """Close its connections."""
+        await self._close_channels()
         await self._http.aclose()
+
+    async def _close_channels(self) -> None:
+        channels, self._channels = list(self._channels.values()), {}
+        for channel in channels:
+            await channel.close()
 
     async def card(self) -> pb.AgentCard:
         """Fetch the card; from then on the remote agent is spoken to as it says.
 
         Raises:
             RemoteError: it is not to be reached, or what it says is no card.
+            MissingExtraError: it speaks only gRPC, and that is not installed.
         """
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                card = await A2ACardResolver(self._http, self.url).get_agent_card()
+            if self._client is None or card != self._card:
+                await self._meet(card)
+        except (A2AError, httpx.HTTPError, TimeoutError, *UNREADABLE) as error:
+            raise RemoteError(self.url, told(error)) from error
+        return self._card
+
+    async def _meet(self, card: pb.AgentCard) -> None:
+        """Make the ways to speak to it."""
+        offered = {interface.protocol_binding for interface in card.supported_interfaces}
+        is_grpc = _GRPC in offered and not offered.intersection(_WEB)
         config = ClientConfig(
             httpx_client=self._http,
-            supported_protocol_bindings=["JSONRPC", "HTTP+JSON"],
+            supported_protocol_bindings=[_GRPC] if is_grpc else list(_WEB),
+            grpc_channel_factory=self._channel,
             # Where it does not stream, the answer to a message comes at once and is asked for.
             polling=True,
         )
+        await self._close_channels()
+        client = ClientFactory(config).create(card)
+        asking = ClientFactory(dataclasses.replace(config, streaming=False)).create(card)
+        self._client, self._asking, self._card, self.is_grpc = client, asking, card, is_grpc
+
+    def _channel(self, address: str) -> Any:
         try:
-            async with asyncio.timeout(_CONNECT_S):
-                self._client = await create_client(self.url, config)
-                # The library keeps it there, and does not say so.
-                self._card = cast("pb.AgentCard", getattr(self._client, "_card"))  # noqa: B009
-        except (A2AError, httpx.HTTPError, TimeoutError, ValueError) as error:
-            raise RemoteError(self.url, _told(error)) from error
-        return self._card
+            from threadbus.gateways.a2a.channels import open_channel
+        except ModuleNotFoundError as error:
+            raise MissingExtraError("grpc", str(error.name)) from error
+        if address not in self._channels:
+            self._channels[address] = open_channel(
+                address, self._headers, is_secure=self.url.startswith("https://")
+            )
+        return self._channels[address]
 
     @property
     def client(self) -> Client:
         """The operations, once the card is known."""
-        if self._client is None:
+        return self._known(self._client)
+
+    @property
+    def asking(self) -> Client:
+        """The operations without streams."""
+        return self._known(self._asking)
+
+    def _known(self, client: Client | None) -> Client:
+        if client is None:
             raise RemoteError(self.url, "its card was not read")
-        return self._client
+        return client
 
     @property
     def streams(self) -> bool:
         """Whether its card offers streams."""
         return self._card.capabilities.streaming
 
-
-class RemoteTask:
-    """What is known of one task, and its updates."""
-
-    def __init__(self, agent: RemoteAgent) -> None:
-        self._agent = agent
-        self.task = pb.Task()
-        self.message: pb.Message | None = None
-        """What the remote agent answered instead of a task."""
-
     @property
-    def stands(self) -> bool:
-        """Whether it ended, or waits for an answer."""
-        state = self.task.status.state
-        return self.message is not None or state in TERMINAL or state in INTERRUPTED
-
-    async def updates(self, message: pb.Message | None) -> AsyncGenerator[pb.StreamResponse]:
-        """Send *message*, or take the task up again without one; give what comes until it stands.
-
-        A connection that is lost is made again: by a subscription where the card offers streams,
-        else by asking how it stands.
-
-        Raises:
-            RemoteError: the remote agent refuses, or is not to be reached in several tries.
-        """
-        tries, pause, looks = 0, _FIRST_PAUSE_S, 0
-        pending = message
-        before = pb.TaskStatus()
-        before.CopyFrom(self.task.status)
-        while True:
-            try:
-                async with aclosing(self._once(pending)) as responses:
-                    async for response in responses:
-                        pending, tries, pause = None, 0, _FIRST_PAUSE_S
-                        self._take(response)
-                        yield response
-                        # After an answer some begin with the task as it was: still the question.
-                        if self.stands and self._is_news(before):
-                            return
-            except (A2AClientError, httpx.HTTPError, TimeoutError) as error:
-                tries += 1
-                _log.info("a remote agent was lost", url=self._agent.url, reason=_told(error))
-                if tries >= _TRIES:
-                    raise RemoteError(self._agent.url, _told(error)) from error
-            except A2AError as error:
-                raise RemoteError(self._agent.url, _told(error)) from error
-            if self.stands:
-                looks += 1
-                if self._is_news(before) or looks > _LOOKS:
-                    return
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, _LONGEST_PAUSE_S)
-
-    def _is_news(self, before: pb.TaskStatus) -> bool:
-        """Whether it stands elsewhere than before the answer was sent."""
-        now = self.task.status
-        if self.message is not None or now.state not in INTERRUPTED or now.state != before.state:
-            return True
-        said = now.message.message_id
-        return bool(said) and said != before.message.message_id
-
-    async def _once(self, message: pb.Message | None) -> AsyncGenerator[pb.StreamResponse]:
-        client = self._agent.client
-        if message is not None:
-            responses = client.send_message(pb.SendMessageRequest(message=message))
-        elif self._agent.streams:
-            responses = client.subscribe(pb.SubscribeToTaskRequest(id=self.task.id))
-        else:
-            yield pb.StreamResponse(task=await client.get_task(pb.GetTaskRequest(id=self.task.id)))
-            return
-        try:
-            async for response in responses:
-                yield response
-        except A2AClientError:
-            raise
-        except A2AError:
-            if message is not None:
-                raise
-            # What has ended cannot be subscribed to: how it ended can be asked for.
-            yield pb.StreamResponse(task=await client.get_task(pb.GetTaskRequest(id=self.task.id)))
-
-    def _take(self, response: pb.StreamResponse) -> None:
-        match response.WhichOneof("payload"):
-            case "task":
-                self.task.CopyFrom(response.task)
-            case "message":
-                self.message = response.message
-            case "status_update":
-                self.task.id = self.task.id or response.status_update.task_id
-                self.task.context_id = self.task.context_id or response.status_update.context_id
-                self.task.status.CopyFrom(response.status_update.status)
-            case _:
-                return
-
-    async def cancel(self) -> None:
-        """Cancel it, if the remote agent still can be told."""
-        try:
-            async with asyncio.timeout(_CONNECT_S):
-                await self._agent.client.cancel_task(pb.CancelTaskRequest(id=self.task.id))
-        except (A2AError, httpx.HTTPError, TimeoutError) as error:
-            _log.info("a remote task was not cancelled", reason=_told(error))
+    def pushes(self) -> bool:
+        """Whether its card offers push notifications."""
+        return self._card.capabilities.push_notifications
 
 
-def _told(error: BaseException) -> str:
+def told(error: BaseException) -> str:
+    """Return what an error says, with its kind."""
     kind = "TaskNotFound" if isinstance(error, TaskNotFoundError) else type(error).__name__
     return f"{kind}: {error}"

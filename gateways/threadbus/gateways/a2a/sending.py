@@ -107,7 +107,7 @@ class Sending:
     async def _open(self, caller: Caller, message: pb.Message) -> Appended:
         task = task_of(caller.agent, message.message_id)
         context = message.context_id and _checked_id("contextId", message.context_id)
-        parts = to_bus(message.parts)
+        parts = to_bus(message.parts, message.metadata)
         team = await self._agents.team(caller.card, self._team)
         bus = self.bus_of(caller)
         opened = await bus.tasks.open(
@@ -153,7 +153,7 @@ class Sending:
             return view
         if view.is_terminal:
             raise UnsupportedOperationError("The task has ended; open another one in its context.")
-        parts = to_bus(message.parts)
+        parts = to_bus(message.parts, message.metadata)
         bus, task = self.bus_of(caller), view.bus.task
         labels = {MESSAGE: message.message_id}
         if view.bus.requests:

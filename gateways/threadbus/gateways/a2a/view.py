@@ -18,6 +18,7 @@ from google.protobuf import timestamp_pb2
 
 from threadbus.bus import TaskState
 from threadbus.gateways.a2a.ids import CONTEXT, MESSAGE
+from threadbus.gateways.a2a.metadata import Metadata, fill, metadata_in, metadata_of
 from threadbus.gateways.a2a.parts import PLAIN_MESSAGE, to_a2a
 from threadbus.schemas import (
     MAIN_THREAD,
@@ -106,6 +107,8 @@ class TaskView:
         self._at = 0
         self._history: list[pb.Message] = []
         self._artifacts: dict[str, pb.Artifact] = {}
+        self._about: dict[str, Metadata] = {}
+        """What was said about the next chunk of an artifact."""
         self._messages: set[str] = set()
         self._plain: pb.Message | None = None
         self._seq = 0
@@ -161,7 +164,7 @@ class TaskView:
             id=self.bus.task,
             context_id=self.context,
             status=self._status(),
-            artifacts=self._artifacts.values(),
+            artifacts=[artifact for artifact in self._artifacts.values() if artifact.parts],
             history=self._history,
         )
 
@@ -204,7 +207,7 @@ class TaskView:
 
     def _of(self, event: Event) -> list[Update]:
         if isinstance(event.data, ArtifactAdded):
-            return [self._add(event, event.data)]
+            return self._add(event, event.data)
         if event.thread != MAIN_THREAD:
             return []
         match event.data:
@@ -255,21 +258,34 @@ class TaskView:
             return []
         return [self._say(pb.TASK_STATE_WORKING, event, data.parts)]
 
-    def _add(self, event: Event, data: ArtifactAdded) -> Update:
+    def _add(self, event: Event, data: ArtifactAdded) -> list[Update]:
         first = data.chunk_of
-        append = first is not None and first in self._artifacts
+        key = first if first is not None and first in self._artifacts else event.id
+        kept = self._artifacts.get(key)
+        if kept is None:
+            kept = self._artifacts[key] = pb.Artifact(
+                artifact_id=key, name=data.name, description=data.description
+            )
+        about = metadata_in(data.part)
+        if about is not None:
+            # It goes out with the chunk that it is about.
+            self._about[key] = about
+            fill(kept.metadata, about.message)
+            return []
+        append = bool(kept.parts)
         artifact = pb.Artifact(
-            artifact_id=first if first is not None and append else event.id,
+            artifact_id=key,
             name=data.name,
             description=data.description,
             parts=to_a2a((data.part,), self._link),
         )
-        if append:
-            self._artifacts[artifact.artifact_id].parts.extend(artifact.parts)
-        else:
-            self._artifacts[artifact.artifact_id] = pb.Artifact()
-            self._artifacts[artifact.artifact_id].CopyFrom(artifact)
-        return self._artifact_update(artifact, append=append, last=not data.more)
+        about = self._about.pop(key, None)
+        if about is not None:
+            fill(artifact.metadata, about.message)
+            fill(artifact.parts[0].metadata, about.parts.get("0", {}))
+            artifact.parts[0].filename = artifact.parts[0].filename or about.filenames.get("0", "")
+        kept.parts.extend(artifact.parts)
+        return [self._artifact_update(artifact, append=append, last=not data.more)]
 
     def _artifact_update(self, artifact: pb.Artifact, *, append: bool, last: bool) -> Update:
         return pb.TaskArtifactUpdateEvent(
@@ -287,6 +303,7 @@ class TaskView:
             artifact = pb.Artifact(
                 artifact_id=answer.id, name="answer", parts=to_a2a(answer.data.parts, self._link)
             )
+            fill(artifact.metadata, metadata_of(answer.data.parts).message)
             self._plain = self._plainly(answer, answer.data.parts)
             self._artifacts[answer.id] = artifact
             updates.append(self._artifact_update(artifact, append=False, last=True))
@@ -302,7 +319,7 @@ class TaskView:
         """Return the answer as a message, where it says that it is one and nothing came before."""
         # The opening is all that was said, and nothing was made.
         is_alone = len(self._history) == 1 and self._message is None and not self._artifacts
-        first = parts[0] if parts else None
+        first = next((part for part in parts if metadata_in(part) is None), None)
         if not is_alone or not isinstance(first, TextPart) or first.media_type != PLAIN_MESSAGE:
             return None
         plain = self._spoken(answer, parts)
@@ -334,25 +351,22 @@ class TaskView:
         message_id = labels.get(MESSAGE) or event.id
         self._shelve()
         self._messages.add(message_id)
-        self._history.append(
-            pb.Message(
-                message_id=message_id,
-                role=pb.ROLE_USER,
-                task_id=self.bus.task,
-                context_id=self.context,
-                parts=to_a2a(parts, self._link),
-            )
-        )
+        self._history.append(self._made(message_id, pb.ROLE_USER, parts))
 
     def _spoken(self, event: Event, parts: Parts) -> pb.Message:
+        message = self._made(event.id, pb.ROLE_AGENT, parts)
+        message.metadata[SENDER] = event.sender
+        return message
+
+    def _made(self, message_id: str, role: pb.Role, parts: Parts) -> pb.Message:
         message = pb.Message(
-            message_id=event.id,
-            role=pb.ROLE_AGENT,
+            message_id=message_id,
+            role=role,
             task_id=self.bus.task,
             context_id=self.context,
             parts=to_a2a(parts, self._link),
         )
-        message.metadata[SENDER] = event.sender
+        fill(message.metadata, metadata_of(parts).message)
         return message
 
 

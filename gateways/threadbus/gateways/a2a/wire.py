@@ -10,7 +10,6 @@ its position as ``id``, and the media type is plain JSON for who does not name t
 from __future__ import annotations
 
 import json
-import re
 from typing import Any, Final, cast
 from urllib.parse import parse_qs
 
@@ -20,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from threadbus.gateways.a2a.cards import JSON_RPC
 from threadbus.gateways.a2a.exact import mark_numbers, unmark_numbers
-from threadbus.gateways.a2a.view import POSITION
+from threadbus.gateways.a2a.view import POSITION, parse_position
 from threadbus.gateways.web.limits import header
 
 _SEPARATORS: Final = (
@@ -28,9 +27,7 @@ _SEPARATORS: Final = (
     ("\u2028".encode(), b"\\u2028"),
     ("\u2029".encode(), b"\\u2029"),
 )
-_POSITION: Final = re.compile(
-    b'"metadata": ?{"' + re.escape(POSITION.encode()) + rb'": ?"(\d+\.\d+)"'
-)
+_POSITION: Final = f'"{POSITION}"'.encode()
 _JSON: Final = b"application/json"
 _A2A_JSON: Final = A2A_JSON_MEDIA_TYPE.encode()
 _STREAM: Final = b"text/event-stream"
@@ -140,8 +137,16 @@ def _mended(body: bytes) -> bytes:
 
 def _numbered(event: bytes) -> bytes:
     """Give an event of a stream its position as ``id``, for ``Last-Event-ID``."""
-    found = _POSITION.search(event) if event.startswith(b"data:") else None
-    return event if found is None else b"id: " + found[1] + b"\r\n" + event
+    if not event.startswith(b"data:") or _POSITION not in event:
+        return event
+    # Only the update's own metadata counts: what an agent made may look the same.
+    found: Any = json.loads(event[5:])
+    found = found.get("result", found)
+    update: Any = found.get("statusUpdate") or found.get("artifactUpdate") or found
+    position = str(update.get("metadata", {}).get(POSITION, ""))
+    if parse_position(position) is None:
+        return event
+    return b"id: " + position.encode() + b"\r\n" + event
 
 
 def _status_of(body: bytes) -> object:

@@ -97,7 +97,7 @@ class BodyLimit:
         await self._app(scope, replay, send)
 
     async def _refuse_size(self, receive: Receive, send: Send) -> None:
-        await _discard(receive, min(self._timeout_s, _DISCARD_S))
+        await read_away(receive, _DISCARD_BYTES, min(self._timeout_s, _DISCARD_S))
         await refuse(
             send,
             413,
@@ -106,16 +106,30 @@ class BodyLimit:
         )
 
 
-async def _discard(receive: Receive, timeout_s: float) -> None:
-    """Let a peer finish what it sends, within bounds: it reads no answer before it has."""
-    left = _DISCARD_BYTES
+async def read_away(receive: Receive, max_bytes: int, timeout_s: float) -> int | None:
+    """Let a peer finish what it sends, and keep nothing of it: it reads no answer before it has.
+
+    Args:
+        receive: where the body comes from.
+        max_bytes: after how many no more is read.
+        timeout_s: how long the whole of it may take.
+
+    Returns:
+        How many bytes came, at most one piece past *max_bytes*; None where it did not end in time
+        or the peer went away.
+    """
+    size = 0
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(timeout_s):
-            while left > 0:
+            while size <= max_bytes:
                 message = await receive()
-                if message["type"] == "http.disconnect" or not message.get("more_body", False):
-                    return
-                left -= len(message.get("body", b""))
+                if message["type"] == "http.disconnect":
+                    return None
+                size += len(message.get("body", b""))
+                if not message.get("more_body", False):
+                    return size
+            return size
+    return None
 
 
 async def _read(receive: Receive, max_bytes: int) -> bytes | None:
