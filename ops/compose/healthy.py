@@ -1,5 +1,4 @@
 #!/opt/threadbus/bin/python
-# ruff: noqa: INP001 - a program of its own
 """Health check of an agent's container: 0 when NAME has a heartbeat that this host sent.
 
     agent-healthy NAME

@@ -239,7 +239,7 @@ async def requests_mangled(stage: Stage) -> Verdict:
 
             await raw.connect(server.url)
             stack.push_async_callback(raw.close)
-            await raw.subscribe("bus.>", cb=record)
+            await raw.subscribe("bus.>", cb=record)  # pyright: ignore[reportUnknownMemberType]
             async with stage.writing(server.url, count=2):
                 while await stage.rest(0.2, 1.0):
                     # The recorder hears its own copies: only what was heard by now is sent again.

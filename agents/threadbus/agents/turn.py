@@ -101,11 +101,8 @@ class Turn:
         """Whether the handler ran long enough to be on record as started."""
         self.is_settled = False
         stored_at = delivery.recorded.stored_at
-        self._is_suspect = (
-            delivery.redelivered
-            or stored_at < place.since
-            or self.received_at - stored_at > _SURELY_NEW_NS
-        )
+        is_old = self.received_at - stored_at > _SURELY_NEW_NS
+        self._is_suspect = delivery.redelivered or stored_at < place.since or is_old
 
     @property
     def event(self) -> Event:
@@ -222,9 +219,8 @@ class Turn:
                     break
                 except (BusError, SchemaError, TimeoutError) as error:
                     # The log is out of reach. The thread waits: in order is better than soon.
-                    _log.warning(
-                        "a turn cannot go on yet", event_id=self.event.id, reason=ascii(error)
-                    )
+                    why = ascii(error)
+                    _log.warning("a turn cannot go on yet", event_id=self.event.id, reason=why)
                     self._is_suspect = True
                     settled = False
                     if not await rest(wait):
@@ -281,7 +277,7 @@ class Turn:
         prepared = self._prepare()
         if self._is_suspect:
             # It may be what killed the process before: on record first, and surely.
-            await self._append(HandlingStarted(attempt=self._attempt, replica=self._place.replica))
+            await self._append(self._started())
             self._on_record = self._attempt
         await self._watch(prepared())
 
@@ -352,7 +348,7 @@ class Turn:
     async def _record_start(self) -> None:
         if self._on_record != self._attempt:
             self._on_record = self._attempt
-            await self._observe(HandlingStarted(attempt=self._attempt, replica=self._place.replica))
+            await self._observe(self._started())
         self.was_long = True
         self._place.on_long()
 
@@ -379,6 +375,9 @@ class Turn:
         pause = self._place.pause(self._attempt)
         await self._fail(info, pause)
         return pause
+
+    def _started(self) -> HandlingStarted:
+        return HandlingStarted(attempt=self._attempt, replica=self._place.replica)
 
     async def _fail(self, error: ErrorInfo, pause: timedelta | None) -> None:
         await self._observe(

@@ -318,6 +318,8 @@ class LimitsShown(msgspec.Struct, kw_only=True):
 
     agents: Annotated[list[AgentLimitsRow], _about("who has limits on record")]
     defaults: Annotated[dict[str, int], _about("what the settings say; 0 is no limit")]
+
+
 class ClusterMade(msgspec.Struct, kw_only=True):
     """What `cluster init` prints."""
 
