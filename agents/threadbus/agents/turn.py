@@ -268,16 +268,17 @@ class Turn:
                 await self._handle()
         except Exception as error:
             if not isinstance(error, BusError | SchemaError | GiveUpError | ThrottledError):
-                name = self._place.agent.name
-                report("a handler failed", error, agent=name, event_id=self.event.id)
+                agent = self._place.agent.name
+                report("a handler failed", error, agent=agent, event_id=self.event.id)
             return error
         return None
 
     async def _handle(self) -> None:
         prepared = self._prepare()
         if self._is_suspect:
+            started = HandlingStarted(attempt=self._attempt, replica=self._place.replica)
             # It may be what killed the process before: on record first, and surely.
-            await self._append(self._started())
+            await self._append(started)
             self._on_record = self._attempt
         await self._watch(prepared())
 
@@ -348,7 +349,7 @@ class Turn:
     async def _record_start(self) -> None:
         if self._on_record != self._attempt:
             self._on_record = self._attempt
-            await self._observe(self._started())
+            await self._observe(HandlingStarted(attempt=self._attempt, replica=self._place.replica))
         self.was_long = True
         self._place.on_long()
 
@@ -375,9 +376,6 @@ class Turn:
         pause = self._place.pause(self._attempt)
         await self._fail(info, pause)
         return pause
-
-    def _started(self) -> HandlingStarted:
-        return HandlingStarted(attempt=self._attempt, replica=self._place.replica)
 
     async def _fail(self, error: ErrorInfo, pause: timedelta | None) -> None:
         await self._observe(
