@@ -27,6 +27,9 @@ _SOONEST_S: Final = 4.0
 _LATEST_S: Final = 12.0
 """Between two looks; spread, so that of many agents one finds it and the others find it mended."""
 
+_LOOKERS: Final = 8
+"""So many together look as often as that; of a thousand agents each looks as much less often."""
+
 _SILENT_NS: Final = 5_000_000_000
 """A source that is alive says so each second, and a new leader's are there within one."""
 
@@ -48,10 +51,14 @@ async def watch_sources(client: DirectClient, streams: Collection[str]) -> None:
 
     Cancellation: safe.
     """
+    share = 1
     while client.is_clustered:
-        await asyncio.sleep(random.uniform(_SOONEST_S, _LATEST_S))  # noqa: S311 - spread, no secret
+        pause_s = random.uniform(_SOONEST_S, _LATEST_S)  # noqa: S311 - spread, no secret
+        await asyncio.sleep(pause_s * share)
         try:
-            for stream in await _with_sources(client, streams):
+            stalled, inboxes = await _look(client, streams)
+            share = max(1, inboxes // _LOOKERS)
+            for stream in stalled:
                 await api(client, f"STREAM.LEADER.STEPDOWN.{stream}", timeout_s=_ANSWER_S)
                 _log.warning(
                     "the sources of a stream stalled; its leader stepped down", stream=stream
@@ -66,16 +73,22 @@ async def watch_sources(client: DirectClient, streams: Collection[str]) -> None:
             continue
 
 
-async def _with_sources(client: DirectClient, streams: Collection[str]) -> list[str]:
-    """Return which of *streams*, and of what those are filled from, are stalled."""
+async def _look(client: DirectClient, streams: Collection[str]) -> tuple[list[str], int]:
+    """Return which of *streams*, and of what those are filled from, are stalled.
+
+    Returns:
+        Those, and how many inboxes the one with the most has.
+    """
     stalled: list[str] = []
+    inboxes = 0
     waiting, seen = sorted(streams), set(streams)
     while waiting:
         stream = waiting.pop()
         answer = await api(client, f"STREAM.INFO.{stream}", timeout_s=_ANSWER_S)
+        inboxes = max(inboxes, answer.state.consumer_count)
         if is_stalled(answer):
             stalled.append(stream)
         more = {source.name for source in answer.sources} - seen
         seen |= more
         waiting += sorted(more)
-    return stalled
+    return stalled, inboxes
