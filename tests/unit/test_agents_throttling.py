@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.running_agents import agent_of, find, log_of, quiet_task, running, user_in_memory
 from threadbus.agents import Agent, Mention
-from threadbus.agents.throttling import exchange_length
+from threadbus.agents.throttling import Exchange
 from threadbus.bus import Bus, MentionFailedError, TaskFailedError
 from threadbus.schemas import (
     MAIN_THREAD as MAIN,
@@ -155,5 +155,8 @@ def test_an_exchange_is_counted_back_to_what_came_of_it(
         for sender, data, mentions in lines
     ]
 
-    assert exchange_length(events, PING, PONG) == length
-    assert exchange_length(events, PONG, PING) == length
+    for one, other in ((PING, PONG), (PONG, PING)):
+        exchange = Exchange(one, other)
+        for event in events:
+            exchange.add(event)
+        assert exchange.length == length

@@ -14,7 +14,7 @@ since a client in another language may keep none.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from contextlib import aclosing
 from typing import Final
 
 from threadbus.agents.errors import AgentError
@@ -35,9 +35,6 @@ from threadbus.schemas import (
 
 _MINUTE_NS: Final = 60 * 1_000_000_000
 _MOST_KEPT: Final = 4096
-_LOOKS: Final = 8
-"""How often a thread is looked at on the way to the limit of an exchange."""
-
 _OPENER_TIMES: Final = 10
 """How much longer one may talk with whoever opened the super-task, mostly a person."""
 
@@ -97,13 +94,53 @@ class _Minute:
         self.count = 0
 
 
+class Exchange:
+    """The messages between two agents since anything else came of it."""
+
+    def __init__(self, one: AgentName, other: AgentName) -> None:
+        self._both = frozenset({one, other})
+        self._woke = {one: 0, other: 0}
+
+    @property
+    def length(self) -> int:
+        """Twice the messages with which the quieter of the two woke the other one."""
+        return 2 * min(self._woke.values())
+
+    def add(self, event: Event) -> None:
+        """Take in the next event of the thread.
+
+        Work and control events of theirs end what was before, and so does a word of somebody else
+        to one of them.
+        """
+        if event.event_class is EventClass.OBS:
+            return
+        wakes = not self._both.isdisjoint(event.addressees)
+        if event.event_class is EventClass.MSG and event.sender in self._both:
+            self._woke[event.sender] += wakes
+        elif wakes or event.sender in self._both:
+            self._woke = dict.fromkeys(self._woke, 0)
+
+
+class _Talk:
+    """An exchange and how far it was read."""
+
+    __slots__ = ("after", "exchange", "left")
+
+    def __init__(self, exchange: Exchange, after: int, left: int) -> None:
+        self.exchange = exchange
+        self.after = after
+        """The sequence up to which it was read."""
+        self.left = left
+        """Mentions until it is looked at again."""
+
+
 class Intake:
     """Says of each mention whether one agent answers it."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
         self._minutes: OrderedDict[tuple[TaskId, AgentName], _Minute] = OrderedDict()
-        self._talks: OrderedDict[tuple[TaskId, ThreadId, AgentName], int] = OrderedDict()
+        self._talks: OrderedDict[tuple[TaskId, ThreadId, AgentName], _Talk] = OrderedDict()
 
     async def check(self, mention: Recorded) -> None:
         """Let a mention pass that is to be answered; called once for each.
@@ -154,30 +191,37 @@ class Intake:
         if rule.value == 0 or not isinstance(event.data, MessagePosted):
             return None
         key = (event.task, event.thread, event.sender)
-        count = self._talks.get(key, 0) + 1
-        self._talks[key] = count
+        talk = self._talks.get(key)
+        if talk is None:
+            exchange = Exchange(self._bus.name, event.sender)
+            talk = self._talks[key] = _Talk(exchange, mention.seq - 1, max(1, rule.value // 2))
+            if len(self._talks) > _MOST_KEPT:
+                self._talks.popitem(last=False)
         self._talks.move_to_end(key)
-        if len(self._talks) > _MOST_KEPT:
-            self._talks.popitem(last=False)
-        # The log says it exactly; it is read now and then on the way there, and then each time.
-        step = max(1, rule.value // _LOOKS)
-        if count % step:
+        talk.left -= 1
+        if talk.left > 0:
             return None
-        entries = self._bus.read(event.task, event.thread)
-        before = [
-            entry.event
-            async for entry in entries
-            if isinstance(entry, Recorded) and entry.seq <= mention.seq
-        ]
-        length = exchange_length(before, self._bus.name, event.sender)
+        length = await self._length(talk, mention)
         allowed = rule.value
         if length > allowed and await self._with_opener(event):
             allowed *= _OPENER_TIMES
+        # The sooner it can pass the limit the sooner it is looked at again.
+        talk.left = max(1, (allowed - length) // 2)
         if length <= allowed:
-            self._talks[key] = 0
             return None
-        self._talks[key] = step - 1
         return ExchangeTooLongError(event.sender, Limit.EXCHANGE, allowed, length, rule.set_by)
+
+    async def _length(self, talk: _Talk, mention: Recorded) -> int:
+        """Return how long an exchange is; of the log only what came since the last look is read."""
+        event = mention.event
+        async with aclosing(self._bus.read(event.task, event.thread, talk.after)) as entries:
+            async for entry in entries:
+                if entry.seq > mention.seq:
+                    break
+                if isinstance(entry, Recorded):
+                    talk.exchange.add(entry.event)
+        talk.after = max(talk.after, mention.seq)
+        return talk.exchange.length
 
     async def _with_opener(self, event: Event) -> bool:
         main = await self._bus.threads.state(event.task, MAIN_THREAD)
@@ -204,27 +248,3 @@ class Intake:
             cause=event.id,
             event_id=derive_event_id(event.id, self._bus.name, "throttled"),
         )
-
-
-def exchange_length(events: Sequence[Event], one: AgentName, other: AgentName) -> int:
-    """Count the messages between two agents since anything else came of it.
-
-    Args:
-        events: a thread, in the order of the log.
-        one: one of the two.
-        other: the other one.
-
-    Returns:
-        Twice the messages with which the quieter of the two woke the other one, back to the last
-        work or control event of theirs, or the last word of somebody else to one of them.
-    """
-    both, woke = {one, other}, {one: 0, other: 0}
-    for event in reversed(events):
-        if event.event_class is EventClass.OBS:
-            continue
-        concerns = event.sender in both or not both.isdisjoint(event.addressees)
-        if event.event_class is EventClass.MSG and event.sender in both:
-            woke[event.sender] += not both.isdisjoint(event.addressees)
-        elif concerns:
-            break
-    return 2 * min(woke.values())
