@@ -97,6 +97,11 @@ class Attacker:
         await self.client.subscribe(subject)  # pyright: ignore[reportUnknownMemberType]
         return await self._said("subscri", subject)
 
+    async def said(self) -> str:
+        """Wait for the next thing that the server has to say."""
+        async with asyncio.timeout(2 * DEADLINE_S):
+            return await self._errors.get()
+
     async def _said(self, verb: str, subject: str) -> str:
         async with asyncio.timeout(DEADLINE_S):
             said = await self._errors.get()

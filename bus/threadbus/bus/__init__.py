@@ -47,6 +47,13 @@ from threadbus.bus.following import (
 from threadbus.bus.forks import (
     Forks,
 )
+from threadbus.bus.guarding import (
+    DEFAULT_TIMES,
+    Runaway,
+    RunawayGuard,
+    RunawayHandler,
+    record_runaway,
+)
 from threadbus.bus.health import (
     AccountFacts,
     ConsumerFacts,
@@ -129,6 +136,7 @@ from threadbus.bus.whole_log import (
 
 __all__ = [
     "DEFAULT_PAUSE",
+    "DEFAULT_TIMES",
     "DEFAULT_WAIT",
     "EVERYBODY",
     "LONGEST_PAUSE",
@@ -190,6 +198,9 @@ __all__ = [
     "RegistryError",
     "ReplicaFacts",
     "Rule",
+    "Runaway",
+    "RunawayGuard",
+    "RunawayHandler",
     "ServerFacts",
     "ServerTooOldError",
     "SettingInfo",
@@ -220,4 +231,5 @@ __all__ = [
     "is_pause",
     "legal_moves",
     "new_instance",
+    "record_runaway",
 ]

@@ -11,15 +11,17 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 import structlog
 
 from threadbus.bus.errors import BusError, ConflictError, InvalidTransitionError
-from threadbus.bus.ports import Backend, GuardFailedError
+from threadbus.bus.ports import Backend, GuardFailedError, MessageHandler
 from threadbus.bus.settings import BusSettings
 from threadbus.schemas import (
+    LOG_SUBJECTS,
     MAX_REPLACED,
     AgentName,
     LimitRecord,
@@ -171,6 +173,10 @@ class LimitBook:
             return record
         raise ConflictError(_key(name), _TRIES, 0)
 
+    def hearing(self, handler: MessageHandler) -> AbstractAsyncContextManager[None]:
+        """Call *handler* with each message of the log once it is stored; some may be missed."""
+        return self._backend.log.tail(LOG_SUBJECTS, handler, _nothing)
+
     async def all(self) -> Mapping[str, LimitRecord]:
         """Return every record by the name that it is for."""
         found: dict[str, LimitRecord] = {}
@@ -201,6 +207,10 @@ class Limits:
         Cancellation: safe.
         """
         return await self._book.look(parse_agent_name(name))
+
+    def hearing(self, handler: MessageHandler) -> AbstractAsyncContextManager[None]:
+        """Call *handler* with each message of the log once it is stored; some may be missed."""
+        return self._book.hearing(handler)
 
     async def for_one_more(self, name: AgentName) -> AppliedLimits:
         """Return the same for one more of many uses: looked at now and then only."""
@@ -266,6 +276,10 @@ class Limits:
         return await self._book.put(
             name, LimitSet(set_by=self._name, set_at=time.time_ns(), reason=reason)
         )
+
+
+def _nothing() -> None:
+    """What was missed while there was no connection was not said to this server either."""
 
 
 def _key(name: str) -> str:

@@ -20,6 +20,7 @@ from threadbus.agents.cli.results import (
     RoleLine,
 )
 from threadbus.agents.cli.shell import Shell, cell, table
+from threadbus.agents.cli.text import typed
 from threadbus.bus import access
 
 group: Final = command_group("auth", "Say who may do what: nkeys, roles, tenants.")
@@ -127,22 +128,61 @@ async def revoke(
     await _tell(shell, where, tenant, gone, "is no longer in", has_key=False)
 
 
+@command("mute", group=group)
+async def mute(
+    shell: Shell,
+    name: Name,
+    reason: Annotated[str, typer.Option("--reason", help="Why; it stays on record.")] = "",
+    folder: FolderOption = None,
+    tenant: TenantOption = _MAIN,
+) -> None:
+    """Let somebody only read until `unmute`: the server takes nothing from him."""
+    where = access.AccessFolder(folder)
+    made = await where.mute(name, tenant, by=shell.settings().name, reason=typed(reason))
+    await _tell(shell, where, tenant, made, "is muted in", has_key=False)
+
+
+@command("unmute", group=group)
+async def unmute(
+    shell: Shell, name: Name, folder: FolderOption = None, tenant: TenantOption = _MAIN
+) -> None:
+    """Let somebody speak again."""
+    where = access.AccessFolder(folder)
+    made = await where.unmute(name, tenant)
+    await _tell(shell, where, tenant, made, "may speak again in", has_key=False)
+
+
 @command("limit", group=group)
 async def limit(
     shell: Shell,
     connections: Annotated[int, typer.Option(min=0, help="Connections at a time; 0: open.")] = 0,
     file_bytes: Annotated[int, typer.Option(min=0, help="Bytes of all streams; 0: open.")] = 0,
+    message_bytes: Annotated[int, typer.Option(min=0, help="Bytes of a message; 0: open.")] = 0,
+    subscriptions: Annotated[
+        int, typer.Option(min=0, help="Subscriptions of a connection; 0: open.")
+    ] = 0,
     folder: FolderOption = None,
     tenant: TenantOption = _MAIN,
 ) -> None:
     """Bound what a tenant may take of the server."""
     where = access.AccessFolder(folder)
-    await where.limit(tenant, max_connections=connections, max_file_bytes=file_bytes)
+    await where.limit(
+        tenant,
+        max_connections=connections,
+        max_file_bytes=file_bytes,
+        max_payload_bytes=message_bytes,
+        max_subscriptions=subscriptions,
+    )
     found = await access.reload_servers(where.config)
     if shell.json:
         shell.result(
             AuthLimited(
-                tenant=tenant, connections=connections, file_bytes=file_bytes, reloaded=found
+                tenant=tenant,
+                connections=connections,
+                file_bytes=file_bytes,
+                message_bytes=message_bytes,
+                subscriptions=subscriptions,
+                reloaded=found,
             )
         )
         return
@@ -165,7 +205,7 @@ def list_(shell: Shell, folder: FolderOption = None) -> None:
             cell(" ".join(row.acts_for) or "-"),
             cell(" ".join(row.can) or "-"),
             cell(row.public_key),
-            cell(row.added_at),
+            cell(f"muted {row.muted}" if row.muted else row.added_at),
         )
     shell.table(made)
 
@@ -212,7 +252,13 @@ def _row(tenant: str, one: access.Identity) -> IdentityRow:
         acts_for=list(one.acts_for),
         can=[extra.value for extra in one.can],
         added_at=one.added_at,
+        muted="" if one.muted is None else _muted(one.muted),
     )
+
+
+def _muted(muted: access.Muted) -> str:
+    until = f" until {muted.until}" if muted.until else ""
+    return f"by {muted.by} at {muted.at}{until}" + (f": {muted.reason}" if muted.reason else "")
 
 
 async def _tell(

@@ -189,6 +189,7 @@ class IdentityRow(msgspec.Struct, kw_only=True):
     public_key: Annotated[str, _about("the public half of its nkey")]
     acts_for: Annotated[list[str], _about("names that a gateway speaks as besides")] = []
     can: Annotated[list[str], _about("what it may do besides")] = []
+    muted: Annotated[str, _about("who muted it, when and why; empty where it may speak")] = ""
     added_at: Annotated[str, _about("when its present key was made, in UTC")] = ""
 
 
@@ -205,6 +206,8 @@ class AuthLimited(msgspec.Struct, kw_only=True):
     tenant: Annotated[str, _about("which tenant")]
     connections: Annotated[int, _about("connections at a time; 0 is open")]
     file_bytes: Annotated[int, _about("bytes of all its streams; 0 is open")]
+    message_bytes: Annotated[int, _about("bytes of one message; 0 is open")] = 0
+    subscriptions: Annotated[int, _about("subscriptions of one connection; 0 is open")] = 0
     reloaded: Annotated[list[int], _about("servers (processes) that took it in at once")] = []
 
 
@@ -336,6 +339,14 @@ class CopiesSet(msgspec.Struct, kw_only=True):
     changed: Annotated[list[str], _about("streams that were kept by another number")]
 
 
+class GuardLine(msgspec.Struct, kw_only=True):
+    """What `guard` prints, a line for each thing that it does."""
+
+    agent: Annotated[str, _about("who")]
+    done: Annotated[str, _about("muted, may speak again …")]
+    reason: Annotated[str, _about("why, in words")]
+
+
 OF_COMMAND: Final[dict[str, type[msgspec.Struct]]] = {
     "agents": Agents,
     "ask": Asked,
@@ -347,10 +358,12 @@ OF_COMMAND: Final[dict[str, type[msgspec.Struct]]] = {
     "auth add-operator": AuthChanged,
     "auth limit": AuthLimited,
     "auth list": AuthList,
+    "auth mute": AuthChanged,
     "auth reload": AuthReloaded,
     "auth revoke": AuthChanged,
     "auth roles": AuthRoles,
     "auth rotate": AuthChanged,
+    "auth unmute": AuthChanged,
     "cancel": Said,
     "cluster copies": CopiesSet,
     "cluster init": ClusterMade,
@@ -362,6 +375,7 @@ OF_COMMAND: Final[dict[str, type[msgspec.Struct]]] = {
     "doctor": Diagnosis,
     "eval": Evaluated,
     "find": Found,
+    "guard": GuardLine,
     "init": Project,
     "metrics": MetricsServed,
     "limits clear": LimitsShown,

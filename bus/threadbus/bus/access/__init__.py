@@ -6,7 +6,7 @@ identities and their nkeys in files and writes the part of the server's configur
 
 from threadbus.bus.access.checking import check_config, reload_servers
 from threadbus.bus.access.folder import AccessFolder, default_access_folder
-from threadbus.bus.access.identities import Identity, Tenant
+from threadbus.bus.access.identities import Identity, Muted, Tenant
 from threadbus.bus.roles import (
     ANYBODY,
     EXTRAS,
@@ -26,6 +26,7 @@ __all__ = [
     "AccessFolder",
     "Extra",
     "Identity",
+    "Muted",
     "Permissions",
     "Role",
     "RoleRow",

@@ -21,7 +21,7 @@ from typing import Final
 import msgspec
 
 from threadbus.bus.access.checking import check_config
-from threadbus.bus.access.identities import DEFAULT_TENANT, AccessState, Identity, Tenant
+from threadbus.bus.access.identities import DEFAULT_TENANT, AccessState, Identity, Muted, Tenant
 from threadbus.bus.access.keys import make_key, write_key
 from threadbus.bus.access_errors import (
     AccessFolderError,
@@ -34,6 +34,7 @@ from threadbus.bus.server.state import state_folder
 from threadbus.schemas import parse_agent_name
 
 _MAX_STATE_BYTES: Final = 64 * 1024 * 1024
+_MAX_REASON_CHARS: Final = 400
 OPERATOR: Final = "operator"
 
 
@@ -162,8 +163,67 @@ class AccessFolder:
             self.key_path(name, tenant).unlink(missing_ok=True)
             return gone
 
+    async def mute(
+        self,
+        name: str,
+        tenant: str = DEFAULT_TENANT,
+        *,
+        by: str,
+        reason: str = "",
+        until: datetime | None = None,
+    ) -> Identity:
+        """Let somebody only read until :meth:`unmute`; what it says is refused by the server.
+
+        Args:
+            name: who.
+            tenant: whose it is.
+            by: who says so.
+            reason: why.
+            until: when it is to end; whoever muted it sees to that.
+
+        Raises:
+            UnknownIdentityError: there is none of that name.
+            AccessFolderError: it is an operator, who could undo it.
+            AccessError: see :mod:`threadbus.bus.access_errors`.
+
+        Cancellation: it may or may not be in force; mute it again.
+        """
+        end = "" if until is None else until.astimezone(UTC).isoformat(timespec="seconds")
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        return await self._set_muted(
+            name, tenant, Muted(by=by, at=now, reason=reason[:_MAX_REASON_CHARS], until=end)
+        )
+
+    async def unmute(self, name: str, tenant: str = DEFAULT_TENANT) -> Identity:
+        """Let somebody speak again. Idempotent.
+
+        Raises:
+            UnknownIdentityError: there is none of that name.
+            AccessError: see :mod:`threadbus.bus.access_errors`.
+        """
+        return await self._set_muted(name, tenant, None)
+
+    async def _set_muted(self, name: str, tenant: str, muted: Muted | None) -> Identity:
+        with self._locked():
+            state = self._read()
+            where = self._tenant(state, tenant)
+            old = self._identity(where, name)
+            if old.role is Role.OPERATOR and muted is not None:
+                raise AccessFolderError(
+                    str(self.path), f"{name} is an operator, who could undo it; revoke it instead"
+                )
+            changed = msgspec.structs.replace(old, muted=muted)
+            await self._write(state.with_tenant(_with(where, name, changed)))
+            return changed
+
     async def limit(
-        self, tenant: str = DEFAULT_TENANT, *, max_connections: int = 0, max_file_bytes: int = 0
+        self,
+        tenant: str = DEFAULT_TENANT,
+        *,
+        max_connections: int = 0,
+        max_file_bytes: int = 0,
+        max_payload_bytes: int = 0,
+        max_subscriptions: int = 0,
     ) -> Tenant:
         """Bound what a tenant may take of the server; 0 leaves it open.
 
@@ -179,6 +239,8 @@ class AccessFolder:
                 self._tenant(state, tenant),
                 max_connections=max_connections,
                 max_file_bytes=max_file_bytes,
+                max_payload_bytes=max_payload_bytes,
+                max_subscriptions=max_subscriptions,
             )
             await self._write(state.with_tenant(bounded))
             return bounded

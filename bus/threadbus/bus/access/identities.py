@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -9,6 +10,21 @@ import msgspec
 from threadbus.bus.roles import Extra, Role, permissions_of
 
 DEFAULT_TENANT: Final = "main"
+
+
+class Muted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """That somebody may only read, for now: who said so, when, why, until when."""
+
+    by: str
+    at: str
+    """In UTC."""
+    reason: str = ""
+    until: str = ""
+    """In UTC; empty where it ends by hand. Whoever muted it ends it then."""
+
+    def is_over(self, now: datetime) -> bool:
+        """Whether its time has passed."""
+        return bool(self.until) and datetime.fromisoformat(self.until) <= now
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -21,12 +37,17 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     can: tuple[Extra, ...] = ()
     added_at: str = ""
     """When its present key was made, in UTC."""
+    muted: Muted | None = None
 
     def to_user(self) -> dict[str, Any]:
         """Return the user as the server's configuration has it."""
         if self.role is Role.OPERATOR:
             return {"nkey": self.public_key}
-        allowed = permissions_of(self.role, self.name, acts_for=self.acts_for, can=self.can)
+        if self.muted is not None:
+            # It goes on reading, so that it sees why.
+            allowed = permissions_of(Role.OBSERVER, self.name)
+        else:
+            allowed = permissions_of(self.role, self.name, acts_for=self.acts_for, can=self.can)
         return {
             "nkey": self.public_key,
             "permissions": {
@@ -45,6 +66,10 @@ class Tenant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Connections at a time; 0 leaves it open."""
     max_file_bytes: int = 0
     """Bytes on disk of all its streams together; 0 leaves it open."""
+    max_payload_bytes: int = 0
+    """Bytes of one message; 0 leaves it to the server."""
+    max_subscriptions: int = 0
+    """Subscriptions of one connection; 0 leaves it to the server."""
 
     def find(self, name: str) -> Identity | None:
         """Return the identity of that name."""
@@ -57,8 +82,12 @@ class Tenant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             "jetstream": jetstream,
             "users": [identity.to_user() for identity in self.identities],
         }
-        if self.max_connections:
-            account["limits"] = {"max_connections": self.max_connections}
+        limits = {
+            "max_connections": self.max_connections,
+            "max_payload": self.max_payload_bytes,
+            "max_subscriptions": self.max_subscriptions,
+        }
+        account["limits"] = {name: value for name, value in limits.items() if value}
         return account
 
 
