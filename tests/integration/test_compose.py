@@ -1,0 +1,193 @@
+"""ops/compose.yaml by a real Docker engine: up, asked in three ways, replayed, killed, down."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.a2a_gateway import Client, message
+from tests.support.busreplay import busreplay
+from tests.support.cli import Cli
+from tests.support.compose import ROOT, Deployment, deployed
+from tests.support.eventually import eventually
+from tests.support.invariants import violations
+from tests.support.mcp_processes import host
+from tests.support.running_agents import find
+from threadbus.agents.cli.results import Asked
+from threadbus.agents.teams.anemoi.script import SCRIPT
+from threadbus.bus import connect
+from threadbus.schemas import (
+    AnswerSubmitted,
+    ConsensusReached,
+    HandlingEnded,
+    PlanProposed,
+    Recorded,
+    parse_task_id,
+)
+
+pytestmark = pytest.mark.timeout(900)
+
+EXAMPLE = ROOT / "ops" / "compose" / "example"
+QUESTION = (EXAMPLE / "question.txt").read_text(encoding="utf-8").strip()
+TEAM = list(SCRIPT.agents)
+FILES = ("passengers.csv", "minutes.md")
+PATIENCE_S = 180.0
+
+
+@pytest.fixture(scope="module")
+def deployment() -> Iterator[Deployment]:
+    """Everything, up and healthy."""
+    with deployed() as made:
+        yield made
+
+
+@pytest.fixture
+def bus(deployment: Deployment, tmp_path: Path) -> Cli:
+    """The command `bus` of this machine."""
+    return Cli(deployment.url, tmp_path)
+
+
+def words_of_the_question() -> list[str]:
+    """Return the arguments of `bus ask`, as the documentation has them."""
+    others = [word for name in TEAM[1:] for word in ("--with", name)]
+    files = [word for name in FILES for word in ("--file", str(EXAMPLE / name))]
+    return [QUESTION, "--to", TEAM[0], *others, *files]
+
+
+def test_every_container_is_bounded_and_has_no_privileges(deployment: Deployment) -> None:
+    """No root, no capability, nothing to write to, a limit on everything, and a health check."""
+    found = deployment.containers()
+    assert {*TEAM, "nats", "jaeger", "mcp", "a2a", "exporter", "playbook"} <= set(found)
+    for name, container in found.items():
+        config = container["HostConfig"]
+        assert config["ReadonlyRootfs"], name
+        assert config["Memory"] > 0, name
+        assert config["NanoCpus"] > 0, name
+        assert config["PidsLimit"] > 0, name
+        assert config["RestartPolicy"]["Name"] == "unless-stopped", name
+        assert container["State"]["Health"]["Status"] == "healthy", name
+        # What was asked for is one thing; this is what its process has.
+        process = Path(f"/proc/{container['State']['Pid']}")
+        status = dict(
+            line.split(":\t", 1)
+            for line in (process / "status").read_text().splitlines()
+            if ":\t" in line
+        )
+        assert set(status["Uid"].split()) == {"10001"}, name
+        assert set(status["Gid"].split()) == {"10001"}, name
+        assert int(status["CapEff"], 16) == int(status["CapBnd"], 16) == 0, name
+        assert status["NoNewPrivs"] == "1", name
+        mounts = [line.split() for line in (process / "mountinfo").read_text().splitlines()]
+        (root,) = (mount[5] for mount in mounts if mount[4] == "/")
+        assert "ro" in root.split(","), name
+
+
+async def test_a_question_is_answered_replayed_and_traced(
+    deployment: Deployment, bus: Cli
+) -> None:
+    """`bus ask` on this machine; its log is a run for busreplay and a trace in Jaeger."""
+    ran = await bus("ask", *words_of_the_question(), "--timeout", "170", "--json")
+    assert ran.code == 0, ran.err
+    asked = ran.json(Asked)
+    assert "41,942" in (asked.answer or "")
+    assert "42,000" in (asked.answer or "")
+
+    run = await asyncio.to_thread(busreplay, asked.task, BUS_URL=deployment.url)
+    assert run.returncode == 0, run.stderr
+    told = run.stdout.decode()
+    assert "submits the answer" in told
+    # What the coding worker ran had no network and saw no files but its own.
+    assert "The code ended with exit status 0." in told
+
+    await deployment.jaeger.has(asked.task, 100)
+    spans = await deployment.jaeger.spans(asked.task)
+    assert {span["service"] for span in spans} >= set(TEAM)
+
+
+async def test_an_mcp_host_asks_an_agent(deployment: Deployment) -> None:
+    """With a token made as the documentation says, and not without."""
+    url = f"http://127.0.0.1:{deployment.port('MCP')}/mcp"
+    async with httpx.AsyncClient() as http:
+        refused = await http.post(url, json={}, headers={"Authorization": "Bearer " + "x" * 40})
+    assert refused.status_code == 401
+    async with host(url, deployment.token("my-editor")) as editor:
+        answered = await editor.call(
+            "ask", agent="web", question="Read http://ostwick:8080/rules.html", timeout_s=25
+        )
+
+    assert "Limit: 40,000 passengers" in answered["answer"]
+
+
+async def test_an_a2a_client_asks_the_team(deployment: Deployment) -> None:
+    """A message with files to the whole bus comes back as a completed task."""
+    files = [
+        {
+            "raw": base64.b64encode((EXAMPLE / name).read_bytes()).decode(),
+            "filename": name,
+            "mediaType": "text/csv" if name.endswith("csv") else "text/markdown",
+        }
+        for name in FILES
+    ]
+    url = f"http://127.0.0.1:{deployment.port('A2A')}"
+    headers = {"Authorization": f"Bearer {deployment.token('my-client')}"}
+    async with httpx.AsyncClient(headers=headers, timeout=PATIENCE_S) as http:
+        card: dict[str, Any] = (await http.get(f"{url}/.well-known/agent-card.json")).json()
+        task = await Client(url, http).send("q1", parts=[{"text": QUESTION}, *files])
+
+    assert card["name"]
+    assert task["status"]["state"] == "TASK_STATE_COMPLETED"
+    assert "41,942" in str(task["artifacts"])
+
+
+async def test_a_killed_agent_is_started_again_and_finishes(
+    deployment: Deployment, bus: Cli
+) -> None:
+    """SIGKILL for the planner in the middle; Docker starts it, and it goes on from the log."""
+    before = deployment.containers()["planner"]
+    ran = await bus("ask", *words_of_the_question(), "--no-wait", "--json")
+    assert ran.code == 0, ran.err
+    task = parse_task_id(ran.json(Asked).task)
+    async with connect(deployment.url, name="looks") as looking:
+        await find(looking, task, PlanProposed)
+        # Not by `docker kill`: what a person ends is not started again.
+        os.kill(before["State"]["Pid"], signal.SIGKILL)
+        async with asyncio.timeout(PATIENCE_S):
+            answer = await looking.waits.for_answer(task)
+        # The last turns of the team are over.
+        await find(looking, task, HandlingEnded, sender="answer-finding", count=4)
+        items = [entry async for entry in looking.read(task) if isinstance(entry, Recorded)]
+
+    def is_back() -> bool:
+        now = deployment.containers()["planner"]
+        return bool(
+            now["RestartCount"] > before["RestartCount"]
+            and now["State"]["Health"]["Status"] == "healthy"
+        )
+
+    await eventually(is_back, "the planner is healthy again")
+    assert "41,942" in answer.text
+    assert violations(task, items, TEAM) == []
+    for kind in (PlanProposed, ConsensusReached, AnswerSubmitted):
+        assert sum(isinstance(item.event.data, kind) for item in items) == 1, kind
+
+
+def test_it_goes_down_and_nothing_is_left(deployment: Deployment) -> None:
+    """`down --volumes` takes containers, networks and volumes away."""
+    assert len(deployment.ids("container", "--all")) == len(deployment.containers()) > 0
+
+    deployment.run("down", "--volumes", "--timeout", "30")
+
+    left = [
+        *deployment.ids("container", "--all"),
+        *deployment.ids("volume"),
+        *deployment.ids("network"),
+    ]
+    assert left == []
