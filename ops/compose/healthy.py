@@ -1,4 +1,5 @@
 #!/opt/threadbus/bin/python
+
 """Health check of an agent's container: 0 when NAME has a heartbeat that this host sent.
 
     agent-healthy NAME

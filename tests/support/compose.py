@@ -115,9 +115,7 @@ def require_images(*names: str) -> None:
     assert engine is not None
     engine.client.close()  # pyright: ignore[reportUnknownMemberType] - stubs
     tags = [f"threadbus-offline/{name}:local" for name in names]
-    there = subprocess.run(
-        ["docker", "image", "inspect", *tags], capture_output=True, check=False
-    )
+    there = subprocess.run(["docker", "image", "inspect", *tags], capture_output=True, check=False)
     require(f"{', '.join(tags)} (sh ops/compose/offline.sh)", there.returncode == 0)
 
 

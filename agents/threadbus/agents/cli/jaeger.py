@@ -10,6 +10,8 @@ import asyncio
 import contextlib
 import json
 import os
+import secrets
+import shlex
 import shutil
 import signal
 import socket
@@ -19,6 +21,8 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
+
+import structlog
 
 from threadbus.agents.errors import AgentError
 
@@ -32,20 +36,34 @@ UI_PORT: Final = 16686
 
 _MAX_TRACES: Final = 20_000
 _START_S: Final = 60.0
+_PULL_S: Final = 600.0
+"""The first time Docker gets the image before it starts."""
 _STOP_S: Final = 1.0
 """It waits longer for its own connections; what it holds is gone anyway."""
+_REMOVE_S: Final = 20.0
+"""For Docker to end and remove a container."""
 _LOOK_S: Final = 0.1
 _TOLD_CHARS: Final = 600
 _MAX_ANSWER_BYTES: Final = 64 * 1024
 
 # A watchdog reads a pipe of which we hold the other end, and ends the group when we are gone,
-# however we died (see threadbus.bus.server).
+# however we died (see threadbus.bus.server). A container is no process of the group: the first
+# word is what removes it, and that is done again for one that was just being made.
 _LEASHED: Final = """\
+undo=$1
+shift
 exec 3<&0 </dev/null
-(trap '' TERM; read -r _ <&3; kill -TERM 0; sleep 1; kill -KILL 0) &
+(trap '' TERM; read -r _ <&3; eval "$undo"; kill -TERM 0; sleep 1; eval "$undo"; kill -KILL 0) &
 exec 3<&-
 exec "$@"
 """
+_NOTHING: Final = ":"
+# It needs nothing of this machine but memory.
+_BOUNDED: Final = (
+    *("--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL", "--memory", "1g"),  # noqa: S108
+    *("--security-opt", "no-new-privileges", "--pids-limit", "256"),
+)
+_log: Any = structlog.get_logger("threadbus.cli")
 
 
 class JaegerMissingError(AgentError):
@@ -160,21 +178,26 @@ async def running_jaeger(
                 )
             )
             what, words = str(binary), [str(binary), "--config", f"file:{config}"]
+            undo, start_s, stop_s = _NOTHING, _START_S, _STOP_S
         else:
             image = environ.get(IMAGE_VARIABLE) or DEFAULT_IMAGE
             ports = [f"127.0.0.1:{otlp_port}:{OTLP_PORT}", f"127.0.0.1:{ui_port}:{UI_PORT}"]
-            words = [docker or "docker", "run", "--rm", "--init"]
+            program, name = docker or "docker", f"threadbus-jaeger-{secrets.token_hex(6)}"
+            words = [program, "run", "--rm", "--init", "--name", name, *_BOUNDED]
             for port in ports:
                 words += ["--publish", port]
             what, words = f"{image} in Docker", [*words, image]
-        async with _leashed(words, output, environ) as process:
-            await _ready(process, ui_port, what, output)
+            undo = f"{shlex.join([program, 'rm', '--force', name])} >/dev/null 2>&1"
+            start_s, stop_s = _PULL_S, _REMOVE_S
+            _log.info("starting Jaeger in Docker; the first time its image is pulled", image=image)
+        async with _leashed(words, output, environ, undo, stop_s) as process:
+            await _ready(process, ui_port, what, output, start_s)
             yield what
 
 
 @asynccontextmanager
 async def _leashed(
-    words: Sequence[str], output: Path, environ: Mapping[str, str]
+    words: Sequence[str], output: Path, environ: Mapping[str, str], undo: str, stop_s: float
 ) -> AsyncGenerator[Process]:
     with output.open("wb") as file:
         process = await asyncio.create_subprocess_exec(
@@ -182,6 +205,7 @@ async def _leashed(
             "-c",
             _LEASHED,
             "threadbus-watchdog",
+            undo,
             *words,
             stdin=asyncio.subprocess.PIPE,
             stdout=file,
@@ -197,7 +221,7 @@ async def _leashed(
             process.stdin.close()
         if process.returncode is None:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_STOP_S):
+                async with asyncio.timeout(stop_s):
                     await process.wait()
         # The watchdog, which waits to kill, and whatever is left of the group.
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -205,10 +229,10 @@ async def _leashed(
         await process.wait()
 
 
-async def _ready(process: Process, port: int, what: str, output: Path) -> None:
+async def _ready(process: Process, port: int, what: str, output: Path, start_s: float) -> None:
     """Wait until it answers."""
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + _START_S
+    deadline = loop.time() + start_s
     while not await _answers(port):
         if process.returncode is not None:
             raise JaegerFailedError(what, f"it ended: {_told(output)}")
