@@ -19,7 +19,9 @@ from threadbus.bus import (
     NotAdmittedError,
     PermissionDeniedError,
     access,
+    backup,
     connect,
+    server,
 )
 from threadbus.schemas import MAIN_THREAD, AgentCard
 
@@ -136,6 +138,26 @@ async def test_streams_with_one_copy_get_three(tmp_path: Path) -> None:
                 return [entry.seq async for entry in user.read(task)] == before
 
             await eventually(is_read, "the log is as it was", DEADLINE_S)
+
+
+@pytest.mark.cluster
+@pytest.mark.timeout(180)
+async def test_the_log_of_one_server_moves_into_a_cluster(tmp_path: Path) -> None:
+    """Restored with three copies, it tells the same, and what waited is delivered."""
+    async with server.EmbeddedServer() as single, connect(single.url, name="user") as user:
+        for name in ("user", "web"):
+            await user.registry.register(AgentCard(name=name), holder="test", takeover=True)
+        task = (await user.tasks.open("What?", to=["web"])).event.task
+        before = [(entry.seq, entry.stored_at) async for entry in user.read(task)]
+        await backup.backup(BusSettings(url=single.url), tmp_path / "saved")
+    async with running_cluster(tmp_path, "web") as running:
+        await backup.restore(running.settings("operator"), tmp_path / "saved")
+        async with connect(running.settings("web"), name="web") as web:
+            assert [(entry.seq, entry.stored_at) async for entry in web.read(task)] == before
+            storage = await web.storage()
+            assert {s.copies for s in storage.streams if s.exists} == {3}
+            async with web.inbox() as inbox:
+                assert (await soon(inbox.next())).event.task == task
 
 
 async def test_a_cluster_without_servers_is_told_so(tmp_path: Path) -> None:

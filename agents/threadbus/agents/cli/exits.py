@@ -23,6 +23,7 @@ from threadbus.bus import (
     UnknownAgentError,
     WaitTimeoutError,
     access_errors,
+    backup_errors,
     cluster_errors,
     server_errors,
 )
@@ -59,6 +60,10 @@ _CODES: Final[list[tuple[type[ThreadbusError], ExitCode]]] = [
     (access_errors.UnknownIdentityError, ExitCode.NOT_FOUND),
     (access_errors.IdentityExistsError, ExitCode.REFUSED),
     (access_errors.AccessError, ExitCode.USAGE),
+    (backup_errors.BackupIncompleteError, ExitCode.USAGE),
+    (backup_errors.BackupDamagedError, ExitCode.USAGE),
+    (backup_errors.BackupFolderError, ExitCode.USAGE),
+    (backup_errors.RestoreRefusedError, ExitCode.REFUSED),
     (cluster_errors.ClusterFolderError, ExitCode.USAGE),
     (cluster_errors.CertificatesError, ExitCode.USAGE),
     (ConnectError, ExitCode.NO_SERVER),

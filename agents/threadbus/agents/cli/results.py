@@ -11,7 +11,7 @@ from typing import Annotated, Final
 import msgspec
 
 from threadbus.agents.discovery import FoundAgent
-from threadbus.bus import TaskSummary, cluster
+from threadbus.bus import TaskSummary, backup, cluster
 from threadbus.schemas import AgentCard, Parts, Presence
 
 
@@ -321,6 +321,11 @@ class LimitsShown(msgspec.Struct, kw_only=True):
 
     agents: Annotated[list[AgentLimitsRow], _about("who has limits on record")]
     defaults: Annotated[dict[str, int], _about("what the settings say; 0 is no limit")]
+class BackupDone(msgspec.Struct, kw_only=True):
+    """What `backup` and `restore` print."""
+
+    folder: Annotated[str, _about("the backup")]
+    manifest: Annotated[backup.Manifest, _about("what it holds")]
 
 
 class ClusterMade(msgspec.Struct, kw_only=True):
@@ -364,6 +369,7 @@ OF_COMMAND: Final[dict[str, type[msgspec.Struct]]] = {
     "auth roles": AuthRoles,
     "auth rotate": AuthChanged,
     "auth unmute": AuthChanged,
+    "backup": BackupDone,
     "cancel": Said,
     "cluster copies": CopiesSet,
     "cluster init": ClusterMade,
@@ -383,6 +389,7 @@ OF_COMMAND: Final[dict[str, type[msgspec.Struct]]] = {
     "limits set": LimitsShown,
     "register": Registered,
     "reply": Said,
+    "restore": BackupDone,
     "run": Running,
     "send": Said,
     "status": Status,

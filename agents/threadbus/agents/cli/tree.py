@@ -3,6 +3,7 @@
 from threadbus.agents.cli import (
     asking,
     auth,
+    backing_up,
     cluster,
     demonstrating,
     doctor,
@@ -25,6 +26,7 @@ __all__ = [
     "app",
     "asking",
     "auth",
+    "backing_up",
     "cluster",
     "demonstrating",
     "doctor",

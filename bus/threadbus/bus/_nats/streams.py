@@ -303,10 +303,14 @@ class _Transform(msgspec.Struct):
         self.dest = _LONG_FORM.sub(r"$\1", self.dest)
 
 
-class _Source(msgspec.Struct, frozen=True):
+class _Source(msgspec.Struct):
     name: str = ""
     opt_start_seq: int = 0
     subject_transforms: tuple[_Transform, ...] = ()
+
+    def __post_init__(self) -> None:
+        # A restored inbox goes on where the backup was made; only to have none is wrong.
+        self.opt_start_seq = min(self.opt_start_seq, 1)
 
 
 def _source_keys(sources: object) -> list[_Source]:
