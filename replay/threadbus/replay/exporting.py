@@ -90,7 +90,7 @@ def export(
                 await write_export(source, found, sys.stdout.buffer, redact)
                 return
             target = output or Path(f"{found[0]}.jsonl.gz")
-            with _whole_or_nothing(target, force=force) as stream:
+            with whole_or_nothing(target, force=force) as stream:
                 count = await write_export(source, found, stream, redact)
             what = plural(len(found), "super-task")
             typer.echo(f"{target}: {plural(count, 'entry').replace('entrys', 'entries')} of {what}")
@@ -157,7 +157,7 @@ def _stronger(level: Redaction | None, before: str) -> str:
 
 
 @contextmanager
-def _whole_or_nothing(target: Path, *, force: bool) -> Generator[BinaryIO]:
+def whole_or_nothing(target: Path, *, force: bool) -> Generator[BinaryIO]:
     """Give a file that takes its name only when all of it is there and on the disk."""
     if target.exists() and not force:
         raise ExportTargetError(str(target), "it is there already; --force replaces it")

@@ -1,0 +1,108 @@
+"""``bus archive``, plugged into ``bus`` by its entry point."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
+
+import typer
+
+from threadbus.schemas import ThreadbusError
+
+if TYPE_CHECKING:
+    from threadbus.bus import BusSettings
+    from threadbus.replay.archiving.plan import ArchivePlan
+
+_FAILED, _USAGE, _NO_SERVER, _INTERRUPTED = 1, 2, 4, 130
+_MAX_DAYS: Final = 36_500
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
+@app.command("archive")
+def archive(
+    ctx: typer.Context,
+    *,
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Where the files go; earlier ones stay.")
+    ],
+    days: Annotated[float, typer.Option(help="So much of the log stays; at least 0.01.")] = 90,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would leave, and what holds the rest.")
+    ] = False,
+    url: Annotated[str, typer.Option(help="Where the NATS server is. [BUS_URL]")] = "",
+    nkey: Annotated[str, typer.Option(help="File with the operator's nkey. [BUS_NKEY]")] = "",
+) -> None:
+    """Write ended super-tasks to files and take them out of the log, as the operator.
+
+    `busreplay TASK --file FOLDER/…` shows them as before. The log is cut before the oldest
+    super-task that has not ended, or of which a mention waits: what lives keeps all its events.
+    """
+    given: dict[str, Any] = cast("dict[str, Any] | None", ctx.obj) or {}
+    if not 0.01 <= days <= _MAX_DAYS:
+        typer.echo(f"bus: --days {days:g}: from 0.01 to {_MAX_DAYS:,}", err=True)
+        raise typer.Exit(_USAGE)
+    typed = dict(given.get("typed", {})) | ({"nkey": nkey} if nkey else {})
+    try:
+        asyncio.run(_archive(_settings(typed, url), folder, timedelta(days=days), dry_run=dry_run))
+    except KeyboardInterrupt:
+        raise typer.Exit(_INTERRUPTED) from None
+    except ThreadbusError as error:
+        typer.echo(f"bus: {error}", err=True)
+        raise typer.Exit(_exit_code(error)) from None
+
+
+def _settings(typed: dict[str, str], url: str) -> BusSettings:
+    """Return what counts: flags, variables, a running `bus up`, defaults."""
+    from threadbus.bus import BusError, BusSettings, server
+
+    overrides: dict[str, str | None] = dict(typed)
+    if url:
+        overrides["url"] = url
+    if "url" not in overrides and not os.environ.get("BUS_URL"):
+        with suppress(BusError):
+            state = server.read_state()
+            if state is not None:
+                overrides["url"] = state.url
+    return BusSettings.from_env(None, **overrides)
+
+
+def _exit_code(error: ThreadbusError) -> int:
+    from threadbus.bus import ConnectError, InvalidSettingError
+    from threadbus.replay.errors import ExportTargetError
+
+    if isinstance(error, ConnectError):
+        return _NO_SERVER
+    return _USAGE if isinstance(error, InvalidSettingError | ExportTargetError) else _FAILED
+
+
+async def _archive(settings: BusSettings, folder: Path, keep: timedelta, *, dry_run: bool) -> None:
+    from threadbus.bus import connect
+    from threadbus.replay.archiving.writing import archive, plan_archive
+
+    async with connect(settings, ensure=False) as bus:
+        plan = await plan_archive(bus, keep)
+        _tell(plan, dry_run=dry_run)
+        if dry_run:
+            return
+        done = await archive(bus, plan, folder, on_file=lambda file: typer.echo(f"wrote {file}"))
+        typer.echo(f"archived {done.tasks:,} super-tasks; {done.dropped:,} events left the log")
+
+
+def _tell(plan: ArchivePlan, *, dry_run: bool) -> None:
+    when = "would leave" if dry_run else "leave"
+    typer.echo(f"{len(plan.tasks):,} super-tasks {when}, all from before {_shown(plan.before)}")
+    for one in plan.holding:
+        typer.echo(
+            f"  {one.task} of {_shown(one.opened_at)} holds what came after it: {one.reason} "
+            f"(`bus cancel {one.task}`, or run the agent that is asked)",
+            err=True,
+        )
+
+
+def _shown(at: int) -> str:
+    return datetime.fromtimestamp(at / 1e9, UTC).isoformat(timespec="seconds")
