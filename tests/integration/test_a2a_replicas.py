@@ -16,6 +16,8 @@ import msgspec
 from tests.support.a2a_agent import agent as tck
 from tests.support.a2a_gateway import PATIENCE_S, Client, Stepper, gateway, message, pieces
 from tests.support.cli import Cli, line_with, process
+from tests.support.running_agents import running as running_agent
+from threadbus.bus import connect
 from threadbus.gateways.a2a.commands import Serving
 
 
@@ -81,9 +83,16 @@ async def test_a_subscription_anywhere_sees_the_rest(bus_url: str) -> None:
     assert pieces(seen) == [*(f"piece {number}" for number in range(6)), "answer"]
 
 
-async def test_ask_here_stream_there_cancel_here(bus_url: str) -> None:
-    """Asked on one gateway, streamed from another, cancelled on the first."""
-    async with gateway(bus_url, tck) as (first, _), gateway(bus_url) as (second, _):
+async def test_ask_here_stream_there_cancel_here(cli: Cli) -> None:
+    """Two processes: asked at one, streamed from the other, cancelled at the first."""
+    async with (
+        connect(cli.url, name="test") as bus,
+        running_agent(tck, bus),
+        gateway_process(cli, "tck") as (_, here),
+        gateway_process(cli, "tck") as (_, there),
+        httpx.AsyncClient(timeout=PATIENCE_S) as http,
+    ):
+        first, second = Client(here, http), Client(there, http)
         sent = message("wait-r", configuration={"returnImmediately": True})
         task = (await first.result("SendMessage", sent))["task"]["id"]
         async with second.stream("SubscribeToTask", {"id": task}) as stream:
@@ -93,8 +102,10 @@ async def test_ask_here_stream_there_cancel_here(bus_url: str) -> None:
                 states.append(told["status"]["state"])
                 if states[-1] == "TASK_STATE_WORKING" and "TASK_STATE_CANCELED" not in states:
                     await first.result("CancelTask", {"id": task})
+        late = await second.error("CancelTask", {"id": task})
 
     assert states[-1] == "TASK_STATE_CANCELED"
+    assert late["code"] == -32002
 
 
 async def test_answers_on_another_gateway(bus_url: str) -> None:
