@@ -32,6 +32,7 @@ _LONG_S: Final = 6.0
 agent = Agent(
     "tck",
     description="Does what the id of a message asks for.",
+    output_modes=("text/plain", PLAIN_MESSAGE),
     limits=AgentLimits(concurrency=64),
 )
 

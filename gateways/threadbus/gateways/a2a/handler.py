@@ -36,6 +36,7 @@ from threadbus.gateways.a2a.failures import told
 from threadbus.gateways.a2a.index import TaskIndex
 from threadbus.gateways.a2a.listing import Listing
 from threadbus.gateways.a2a.log import TaskLog, stands, trimmed
+from threadbus.gateways.a2a.parts import PLAIN_MESSAGE
 from threadbus.gateways.a2a.push import PushConfigs
 from threadbus.gateways.a2a.sealing import Seal
 from threadbus.gateways.a2a.sending import Sending, check_modes
@@ -46,6 +47,7 @@ from threadbus.schemas import AgentName, Recorded
 DEFAULT_WAIT: Final = timedelta(minutes=10)
 """How long a request that is not streamed waits for the end of its task."""
 
+_HOLD_S: Final = 10.0
 LAST_EVENT: Final = "last-event-id"
 """The header by which a client says up to which update it has seen a task."""
 
@@ -115,19 +117,57 @@ class Handler(RequestHandler):
     async def on_message_send_stream(
         self, params: pb.SendMessageRequest, context: ServerCallContext
     ) -> AsyncGenerator[Event]:
-        """Deliver a message; give the task, then its updates until it ends or needs the client."""
+        """Deliver a message; give the task, then its updates until it ends or needs the client.
+
+        Where the agent says that it may answer by a plain message, the beginning is held back until
+        it is known that it does not, for a few seconds at most.
+        """
         with told():
             caller = await self._checked(params, context)
             length = _history_length(params.configuration)
-            async with aclosing(self._sending.converse(caller, params.message)) as steps:
+            hold_s = await self._hold_s(caller, params.message)
+            held: list[Event] | None = None if hold_s is None else []
+            converse = self._sending.converse(caller, params.message, timeout_s=hold_s)
+            view: TaskView | None = None
+            async with aclosing(converse) as steps:
                 async for view, update in steps:
                     if update is None:
                         await self._also_push(caller, params, view)
-                        yield trimmed(view.task(), length)
+                    event: Event
+                    event = trimmed(view.task(), length) if update is None else update[1]
+                    if held is None:
+                        yield event
+                    elif view.plain_message is not None:
+                        yield view.plain_message
+                        return
                     else:
-                        yield update[1]
+                        held.append(event)
+                        if view.may_be_plain:
+                            continue
+                        for event in held:
+                            yield event
+                        held = None
                     if stands(view, ends_interrupted=True) and _is_last(update):
                         return
+            if hold_s is None or view is None:
+                return
+            # Nobody waits longer for a beginning.
+            for event in held or ():
+                yield event
+            async with aclosing(self._log.updates(view)) as updates:
+                async for update in updates:
+                    yield update[1]
+                    if stands(view, ends_interrupted=True) and _is_last(update):
+                        return
+
+    async def _hold_s(self, caller: Caller, message: pb.Message) -> float | None:
+        """Return for how long a stream may wait whether it is one message; None where it is not."""
+        if message.task_id:
+            return None
+        team = await self._agents.team(caller.card, self._settings.team)
+        agent = await self._agents.find(team.asked[0])
+        says_so = agent is not None and PLAIN_MESSAGE in agent.record.card.output_modes
+        return _HOLD_S if says_so else None
 
     async def _checked(self, params: pb.SendMessageRequest, context: ServerCallContext) -> Caller:
         validate_proto_required_fields(params)

@@ -149,6 +149,16 @@ class TaskView:
         """What a client gets in place of the task; None where it gets that."""
         return self._plain
 
+    @property
+    def may_be_plain(self) -> bool:
+        """Whether it may still end with nothing but a message: the opening is all that was said."""
+        is_open = not (self.is_terminal or self.is_interrupted)
+        return is_open and self._is_bare
+
+    @property
+    def _is_bare(self) -> bool:
+        return len(self._history) == 1 and self._message is None and not self._artifacts
+
     def shows(self, name: AgentName) -> bool:
         """Whether *name* takes part, so that the task is visible for it."""
         main = self.bus.threads.get(MAIN_THREAD)
@@ -317,10 +327,12 @@ class TaskView:
 
     def _plainly(self, answer: Event, parts: Parts) -> pb.Message | None:
         """Return the answer as a message, where it says that it is one and nothing came before."""
-        # The opening is all that was said, and nothing was made.
-        is_alone = len(self._history) == 1 and self._message is None and not self._artifacts
         first = next((part for part in parts if metadata_in(part) is None), None)
-        if not is_alone or not isinstance(first, TextPart) or first.media_type != PLAIN_MESSAGE:
+        if (
+            not self._is_bare
+            or not isinstance(first, TextPart)
+            or first.media_type != PLAIN_MESSAGE
+        ):
             return None
         plain = self._spoken(answer, parts)
         plain.ClearField("task_id")
