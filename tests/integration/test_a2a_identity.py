@@ -70,6 +70,19 @@ async def test_cards(bus_url: str) -> None:
         entry = next(entry for entry in catalogue["agents"] if entry["name"] == "tck")
         one = await client.http.get(entry["card"])
         same = await client.http.get(entry["card"], headers={"If-None-Match": one.headers["etag"]})
+        dated = [
+            await client.http.get(entry["card"], headers={"If-Modified-Since": date})
+            for date in (
+                one.headers["last-modified"],
+                "Mon, 01 Jan 2001 00:00:00 GMT",
+                "no date at all",
+            )
+        ]
+        both = {
+            "If-None-Match": 'W/"other"',
+            "If-Modified-Since": one.headers["last-modified"],
+        }
+        tag_counts = await client.http.get(entry["card"], headers=both)
         missing = await client.http.get(client.url + "/agents/nobody/.well-known/agent-card.json")
         through = Client(client.url, client.http, "/agents/tck/rpc")
         task = await through.send("through its card")
@@ -79,6 +92,8 @@ async def test_cards(bus_url: str) -> None:
     assert one.json()["supportedInterfaces"][0]["url"] == f"{client.url}/agents/tck/rpc"
     assert one.headers["last-modified"].endswith("GMT")
     assert (same.status_code, same.content) == (304, b"")
+    assert [response.status_code for response in dated] == [304, 200, 200]
+    assert tag_counts.status_code == 200
     assert missing.status_code == 404
     assert task["status"]["state"] == "TASK_STATE_COMPLETED"
 
@@ -136,29 +151,55 @@ def test_what_is_no_key_signs_nothing(tmp_path: Path, content: bytes) -> None:
         card_signer(path)
 
 
-async def test_tokens_of_an_issuer(bus_url: str, tmp_path: Path) -> None:
-    """A token of the issuer, for us and not over, is a principal of its own; no other is."""
-    key, stranger = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
-    public = json.loads(ECAlgorithm.to_jwk(key.public_key()))
-    jwks = tmp_path / "jwks.json"
-    jwks.write_text(json.dumps({"keys": [{**public, "kid": "k", "alg": "ES256", "use": "sig"}]}))
-    now = int(time.time())
-    good = {"iss": "https://id.example", "aud": "a2a", "sub": "planner", "exp": now + 600}
+class Issuer:
+    """An OpenID Connect issuer, as far as the gateway knows it: a name and its keys."""
 
-    def token(signer: ec.EllipticCurvePrivateKey = key, **claims: Any) -> dict[str, str]:
-        made = jwt.encode({**good, **claims}, signer, algorithm="ES256", headers={"kid": "k"})
+    def __init__(self, folder: Path) -> None:
+        self.url = "https://id.example"
+        self.keys = folder / "jwks.json"
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        public = json.loads(ECAlgorithm.to_jwk(self._key.public_key()))
+        key = {**public, "kid": "k", "alg": "ES256", "use": "sig"}
+        self.keys.write_text(json.dumps({"keys": [key]}))
+        self.claims = {
+            "iss": self.url,
+            "aud": "a2a",
+            "sub": "planner",
+            "exp": int(time.time()) + 600,
+        }
+
+    def token(
+        self, signer: ec.EllipticCurvePrivateKey | None = None, **claims: Any
+    ) -> dict[str, str]:
+        """Return the header with a token."""
+        made = jwt.encode(
+            {**self.claims, **claims},
+            signer or self._key,
+            algorithm="ES256",
+            headers={"kid": "k"},
+        )
         return {"Authorization": f"Bearer {made}"}
 
+
+async def test_tokens_of_an_issuer(bus_url: str, tmp_path: Path) -> None:
+    """A token of the issuer, for us and not over, is a principal of its own; no other is."""
+    issuer = Issuer(tmp_path)
+    unsigned = jwt.encode(issuer.claims, None, algorithm="none")
     bad = [
-        token(stranger),
-        token(aud="other"),
-        token(iss="https://evil.example"),
-        token(exp=now - 600),
-        {"Authorization": f"Bearer {jwt.encode(good, 'x' * 64, algorithm='HS256')}"},
+        issuer.token(ec.generate_private_key(ec.SECP256R1())),
+        issuer.token(aud="other"),
+        issuer.token(iss="https://evil.example"),
+        issuer.token(exp=int(time.time()) - 600),
+        {"Authorization": f"Bearer {jwt.encode(issuer.claims, 'x' * 64, algorithm='HS256')}"},
+        {"Authorization": f"Bearer {unsigned}"},
+        {"Authorization": "Bearer a.b.c"},
+        {"Authorization": "Bearer " + "x." * 40_000},
     ]
-    who = "https://id.example"
-    async with gateway(bus_url, tck, issuer=who, jwks=jwks, audience="a2a") as (client, bus):
-        task = await client.result("SendMessage", message("issued"), headers=token())
+    async with gateway(bus_url, tck, issuer=issuer.url, jwks=issuer.keys, audience="a2a") as (
+        client,
+        bus,
+    ):
+        task = await client.result("SendMessage", message("issued"), headers=issuer.token())
         state = await bus.tasks.state(TaskId(task["task"]["id"]))
         refused = [
             (await client.http.post(client.url + "/rpc", json={}, headers=headers)).status_code
@@ -168,5 +209,88 @@ async def test_tokens_of_an_issuer(bus_url: str, tmp_path: Path) -> None:
 
     assert state.opened_by is not None
     assert state.opened_by != "planner"
-    assert refused == [401] * len(bad)
-    assert "oidc" in card["securitySchemes"]
+    # The last one is more than the server takes of a header.
+    assert refused == [*[401] * (len(bad) - 1), refused[-1]]
+    assert refused[-1] in {400, 401, 431}
+    assert set(card["securitySchemes"]) == {"bearer", "key", "oidc"}
+
+
+async def test_scopes_and_client_credentials(bus_url: str, tmp_path: Path) -> None:
+    """Tokens have to allow every scope; the card says where programs get one, and which."""
+    issuer = Issuer(tmp_path)
+    given = [
+        ({"scope": "tasks read"}, 200),
+        ({"scp": ["read", "tasks"]}, 200),
+        ({"scope": "tasks"}, 401),
+        ({"scope": "tasksread"}, 401),
+        ({"scope": 5, "scp": {"tasks": 1}}, 401),
+        ({}, 401),
+    ]
+    async with gateway(
+        bus_url,
+        tck,
+        issuer=issuer.url,
+        jwks=issuer.keys,
+        audience="a2a",
+        token_url="https://id.example/token",  # noqa: S106 - an address
+        scopes=("tasks", "read"),
+    ) as (client, _):
+        codes = [
+            (
+                await client.http.post(client.url + "/rpc", json={}, headers=issuer.token(**claims))
+            ).status_code
+            for claims, _ in given
+        ]
+        card = (await client.http.get(client.url + "/.well-known/agent-card.json")).json()
+
+    assert codes == [code for _, code in given]
+    oauth2 = card["securitySchemes"]["oauth2"]["oauth2SecurityScheme"]
+    flow = oauth2["flows"]["clientCredentials"]
+    assert flow["tokenUrl"] == "https://id.example/token"
+    assert set(flow["scopes"]) == {"tasks", "read"}
+    assert {"schemes": {"oauth2": {"list": ["tasks", "read"]}}} in card["securityRequirements"]
+
+
+@pytest.mark.parametrize(
+    "options", [{"token_url": "https://id.example/token"}, {"scopes": ("tasks",)}]
+)
+async def test_scopes_need_an_issuer(bus_url: str, options: dict[str, Any]) -> None:
+    """What only an issuer's tokens have is refused without one."""
+    with pytest.raises(InvalidOptionError, match="--issuer"):
+        async with gateway(bus_url, **options):
+            pass
+
+
+async def test_the_extended_card_and_files_are_not_for_everybody(
+    bus_url: str, tmp_path: Path
+) -> None:
+    """Without a token no extended card; content of a task is for who takes part in it."""
+    tokens = tmp_path / "tokens.json"
+    ada, bob = add_token(tokens, "ada"), add_token(tokens, "bob")
+    as_ada, as_bob = ({"Authorization": f"Bearer {token}"} for token in (ada, bob))
+    spoken = {"A2A-Version": "1.0"}
+    large = [{"raw": "QUJD" * (400 * 1024), "mediaType": "application/octet-stream"}]
+    async with gateway(bus_url, tck, tokens=tokens) as (client, _):
+        calls = [
+            client.http.get(client.url + path, headers={**spoken, **headers})
+            for path in ("/rest/extendedAgentCard", "/agents/tck/rest/extendedAgentCard")
+            for headers in ({}, {"Authorization": "Bearer x"}, {"X-API-Key": "x"}, as_bob)
+        ]
+        cards = [await call for call in calls]
+        public = await client.http.get(client.url + "/agents/tck/.well-known/agent-card.json")
+        sent = message("file", parts=large)
+        task = (await client.result("SendMessage", sent, headers=as_ada))["task"]
+        url = task["history"][0]["parts"][0]["url"]
+        files = [
+            (await client.http.get(url, headers=headers)).status_code
+            for headers in ({}, as_bob, as_ada)
+        ]
+    async with gateway(bus_url, tck) as (client, _):
+        open_card = (await client.http.get(client.url + "/.well-known/agent-card.json")).json()
+        error = await client.error("GetExtendedAgentCard", {})
+
+    assert [card.status_code for card in cards] == [401, 401, 401, 200] * 2
+    assert "living" not in public.json()["description"]
+    assert files == [401, 404, 200]
+    assert not open_card["capabilities"]["extendedAgentCard"]
+    assert error["code"] == -32007

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from email.utils import formatdate
+from email.utils import formatdate, parsedate_to_datetime
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -139,7 +139,7 @@ class Application:
             "Last-Modified": formatdate(changed, usegmt=True),
             "Cache-Control": _CACHE,
         }
-        if headers["ETag"] in request.headers.get("if-none-match", ""):
+        if _is_known(request, headers["ETag"], changed):
             return Response(status_code=304, headers=headers)
         if self._sign is not None:
             body = json.dumps(agent_card_to_dict(self._sign(card)), sort_keys=True).encode()
@@ -205,6 +205,18 @@ class Application:
 def link(base: str, task: TaskId, part: ReferencePart) -> str:
     """Return the address under which those who see *task* can read *part*."""
     return f"{base}{FILES}/{task}/{part.sha256}"
+
+
+def _is_known(request: Request, tag: str, changed: float) -> bool:
+    """Whether a client has what it asks for; what it says of the tag counts before the time."""
+    tags = request.headers.get("if-none-match")
+    if tags is not None:
+        return "*" in tags or tag in tags
+    since = request.headers.get("if-modified-since", "")
+    try:
+        return bool(since) and int(changed) <= parsedate_to_datetime(since).timestamp()
+    except ValueError:
+        return False
 
 
 def _safe_type(media_type: str) -> str:

@@ -38,6 +38,10 @@ class CardSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Where clients reach it over gRPC, as HOST:PORT; empty where that is not served."""
     oidc_issuer: str = ""
     """Whose OpenID Connect tokens are taken, beside those of the tokens file."""
+    token_url: str = ""
+    """Where that issuer gives tokens to programs, by OAuth 2's client credentials."""
+    scopes: tuple[str, ...] = ()
+    """What its tokens have to allow."""
 
 
 def agent_path(name: str) -> str:
@@ -142,17 +146,23 @@ def _secure(card: pb.AgentCard, settings: CardSettings) -> None:
     schemes["bearer"].http_auth_security_scheme.scheme = "bearer"
     schemes["key"].api_key_security_scheme.location = "header"
     schemes["key"].api_key_security_scheme.name = "X-API-Key"
-    names = ["bearer", "key"]
-    if settings.oidc_issuer:
-        schemes[
-            "oidc"
-        ].open_id_connect_security_scheme.open_id_connect_url = (
-            f"{settings.oidc_issuer.rstrip('/')}/.well-known/openid-configuration"
-        )
-        names.append("oidc")
-    for name in names:
+    wanted: dict[str, tuple[str, ...]] = {"bearer": (), "key": ()}
+    issuer = settings.oidc_issuer.rstrip("/")
+    if issuer:
+        oidc = schemes["oidc"].open_id_connect_security_scheme
+        oidc.open_id_connect_url = f"{issuer}/.well-known/openid-configuration"
+        wanted["oidc"] = settings.scopes
+    if settings.token_url:
+        oauth2 = schemes["oauth2"].oauth2_security_scheme
+        oauth2.oauth2_metadata_url = f"{issuer}/.well-known/oauth-authorization-server"
+        flow = oauth2.flows.client_credentials
+        flow.token_url = settings.token_url
+        for scope in settings.scopes:
+            flow.scopes[scope] = "Give tasks to the agents of the bus."
+        wanted["oauth2"] = settings.scopes
+    for name, scopes in wanted.items():
         # Any one of them will do.
-        card.security_requirements.add().schemes[name].list[:] = []
+        card.security_requirements.add().schemes[name].list[:] = scopes
 
 
 def _skill(skill: Skill, *, extended: bool) -> pb.AgentSkill:

@@ -65,6 +65,14 @@ async def a2a(
     audience: Annotated[
         str, typer.Option(help="Whom its tokens have to be for; --public-url if absent.")
     ] = "",
+    token_url: Annotated[
+        str,
+        typer.Option(help="Where it gives tokens to programs (OAuth 2), for the cards."),
+    ] = "",
+    scope: Annotated[
+        list[str] | None,
+        typer.Option(help="What its tokens have to allow; repeat for several, of which all count."),
+    ] = None,
     guest: Annotated[
         str, typer.Option(help="The name of callers without tokens on the bus.")
     ] = "a2a-guest",
@@ -122,6 +130,8 @@ async def a2a(
         issuer=issuer,
         jwks=jwks,
         audience=audience,
+        token_url=token_url,
+        scopes=tuple(scope or []),
         guest=parse_agent_name(guest),
         team=tuple(parse_agent_name(name) for name in team or []),
         hosts=tuple(host_name or []),

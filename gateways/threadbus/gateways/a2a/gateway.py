@@ -70,6 +70,10 @@ class GatewayOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The keys of the issuer."""
     audience: str = ""
     """Whom its tokens have to be for; the public URL when empty."""
+    token_url: str = ""
+    """Where it gives tokens to programs, for the cards."""
+    scopes: tuple[str, ...] = ()
+    """What its tokens have to allow, all of it."""
     guest: AgentName = GUEST
     team: tuple[AgentName, ...] = ()
     hosts: tuple[str, ...] = ()
@@ -147,6 +151,8 @@ async def running(
             secured=principals is not None,
             grpc=options.grpc_target or over_grpc.target if over_grpc else "",
             oidc_issuer=options.issuer,
+            token_url=options.token_url,
+            scopes=options.scopes,
             push=seal is not None,
             old_clients=options.old_clients,
         )
@@ -189,13 +195,16 @@ def _principals(options: GatewayOptions) -> Finder | None:
         finders.append(tokens)
     if bool(options.issuer) != (options.jwks is not None):
         raise InvalidOptionError("--issuer", options.issuer, "it goes together with --jwks")
+    if options.jwks is None and (options.token_url or options.scopes):
+        option = ("--token-url", options.token_url) if options.token_url else ("--scope", "")
+        raise InvalidOptionError(*option, "it goes together with --issuer and --jwks")
     if options.jwks is not None:
         audience = options.audience or options.url
         if not audience:
             raise InvalidOptionError(
                 "--audience", "", "it is needed where there is no --public-url"
             )
-        issued = IssuedTokens(options.jwks, options.issuer, audience)
+        issued = IssuedTokens(options.jwks, options.issuer, audience, options.scopes)
         issued.load()
         finders.append(issued)
     return AnyOf(finders) if finders else None

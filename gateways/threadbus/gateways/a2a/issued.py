@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import jwt
 import structlog
@@ -24,17 +24,19 @@ _log: Any = structlog.get_logger("threadbus.gateways.a2a")
 class IssuedTokens:
     """Whose a token of one issuer is. The issuer is never asked: its keys are in a file."""
 
-    def __init__(self, keys: Path, issuer: str, audience: str) -> None:
+    def __init__(self, keys: Path, issuer: str, audience: str, scopes: Sequence[str] = ()) -> None:
         """Prepare; nothing is read before :meth:`load`.
 
         Args:
             keys: a JSON Web Key Set, as the issuer publishes it.
             issuer: what the tokens name as theirs.
             audience: what the tokens have to be for.
+            scopes: what the tokens have to allow, all of it.
         """
         self._path = keys
         self._issuer = issuer
         self._audience = audience
+        self._scopes = frozenset(scopes)
         self._keys: dict[str, jwt.PyJWK] = {}
 
     def load(self) -> None:
@@ -75,10 +77,25 @@ class IssuedTokens:
         except jwt.PyJWTError as error:
             _log.info("a token was refused", reason=type(error).__name__)
             return None
+        missing = self._scopes - _scopes_of(claims)
+        if missing:
+            _log.info("a token was refused", reason="it lacks a scope", missing=sorted(missing))
+            return None
         subject = str(claims["sub"])
         # With the issuer in it the name can be nobody's who registered a plain one.
         name = agent_name_of(f"{self._issuer} {subject}")
         return Principal(clean_text(f"{self._issuer} {subject}", MAX_WORD_CHARS), name)
+
+
+def _scopes_of(claims: Mapping[str, Any]) -> set[str]:
+    """Return what a token allows; issuers name it in two ways."""
+    found: set[str] = set()
+    for name in ("scope", "scp"):
+        value: Any = claims.get(name, ())
+        items: Any = value.split() if isinstance(value, str) else value
+        if isinstance(items, list):
+            found.update(str(item) for item in cast("list[Any]", items))
+    return found
 
 
 class AnyOf:
