@@ -184,12 +184,12 @@ class Issuer:
 async def test_tokens_of_an_issuer(bus_url: str, tmp_path: Path) -> None:
     """A token of the issuer, for us and not over, is a principal of its own; no other is."""
     issuer = Issuer(tmp_path)
-    unsigned = jwt.encode(issuer.claims, None, algorithm="none")
+    unsigned = jwt.encode(issuer.claims, "", algorithm="none")
     bad = [
         issuer.token(ec.generate_private_key(ec.SECP256R1())),
         issuer.token(aud="other"),
         issuer.token(iss="https://evil.example"),
-        issuer.token(exp=int(time.time()) - 600),
+        issuer.token(None, exp=int(time.time()) - 600),
         {"Authorization": f"Bearer {jwt.encode(issuer.claims, 'x' * 64, algorithm='HS256')}"},
         {"Authorization": f"Bearer {unsigned}"},
         {"Authorization": "Bearer a.b.c"},
@@ -218,7 +218,7 @@ async def test_tokens_of_an_issuer(bus_url: str, tmp_path: Path) -> None:
 async def test_scopes_and_client_credentials(bus_url: str, tmp_path: Path) -> None:
     """Tokens have to allow every scope; the card says where programs get one, and which."""
     issuer = Issuer(tmp_path)
-    given = [
+    given: list[tuple[dict[str, Any], int]] = [
         ({"scope": "tasks read"}, 200),
         ({"scp": ["read", "tasks"]}, 200),
         ({"scope": "tasks"}, 401),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import jwt
 import structlog
@@ -94,7 +94,7 @@ def _scopes_of(claims: Mapping[str, Any]) -> set[str]:
         value: Any = claims.get(name, ())
         items: Any = value.split() if isinstance(value, str) else value
         if isinstance(items, list):
-            found.update(str(item) for item in cast("list[Any]", items))
+            found.update(map(str, items))  # pyright: ignore[reportUnknownArgumentType] -- JSON
     return found
 
 
