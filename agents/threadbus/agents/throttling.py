@@ -155,9 +155,10 @@ class Intake:
         event = mention.event
         if event.sender == self._bus.name:
             return
-        limits = await self._bus.limits.for_one_more(event.sender)
+        known = self._bus.limits
+        limits = known.recent(event.sender) or await known.of(event.sender)
         error = self._count(mention, limits.mentions_per_minute)
-        if error is None:
+        if error is None and self._is_due(mention, limits.exchange):
             error = await self._exchange(mention, limits.exchange)
             rule = limits.exchange
         else:
@@ -186,10 +187,11 @@ class Intake:
             event.sender, Limit.MENTIONS_PER_MINUTE, rule.value, minute.count, rule.set_by
         )
 
-    async def _exchange(self, mention: Recorded, rule: Rule) -> ExchangeTooLongError | None:
+    def _is_due(self, mention: Recorded, rule: Rule) -> bool:
+        """Count a mention of an exchange; return whether the exchange is to be looked at."""
         event = mention.event
         if rule.value == 0 or not isinstance(event.data, MessagePosted):
-            return None
+            return False
         key = (event.task, event.thread, event.sender)
         talk = self._talks.get(key)
         if talk is None:
@@ -199,8 +201,11 @@ class Intake:
                 self._talks.popitem(last=False)
         self._talks.move_to_end(key)
         talk.left -= 1
-        if talk.left > 0:
-            return None
+        return talk.left <= 0
+
+    async def _exchange(self, mention: Recorded, rule: Rule) -> ExchangeTooLongError | None:
+        event = mention.event
+        talk = self._talks[event.task, event.thread, event.sender]
         length = await self._length(talk, mention)
         allowed = rule.value
         if length > allowed and await self._with_opener(event):

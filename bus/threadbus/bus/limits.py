@@ -116,11 +116,13 @@ class LimitBook:
         """Return the limits of *name* as they were when last looked at."""
         return self._entry(name).applied
 
-    def is_due(self, name: str) -> bool:
-        """Count a use; return whether the limits of *name* are to be looked at before it."""
-        entry = self._entry(name)
+    def recent(self, name: str) -> AppliedLimits | None:
+        """Count a use; return the limits of *name*, None where they are to be looked at first."""
+        entry = self._known.get(name) or self._entry(name)
         entry.uses += 1
-        return entry.uses >= _USES and time.monotonic() >= entry.until
+        if entry.uses >= _USES and time.monotonic() >= entry.until:
+            return None
+        return entry.applied
 
     async def look(self, name: AgentName) -> AppliedLimits:
         """Return the limits of *name*, from memory where they were looked at a moment ago.
@@ -212,9 +214,9 @@ class Limits:
         """Call *handler* with each message of the log once it is stored; some may be missed."""
         return self._book.hearing(handler)
 
-    async def for_one_more(self, name: AgentName) -> AppliedLimits:
-        """Return the same for one more of many uses: looked at now and then only."""
-        return await self._book.look(name) if self._book.is_due(name) else self._book.known(name)
+    def recent(self, name: AgentName) -> AppliedLimits | None:
+        """Return the same for one more of many uses; None now and then, when a look is due."""
+        return self._book.recent(name)
 
     async def on_record(self) -> Mapping[str, LimitRecord]:
         """Return who has limits on record; ``*`` stands for everybody else.

@@ -15,7 +15,7 @@ from collections.abc import Awaitable
 from typing import Final
 
 from threadbus.bus.limit_errors import RateLimitedError
-from threadbus.bus.limits import LimitBook
+from threadbus.bus.limits import AppliedLimits, LimitBook
 from threadbus.bus.ports import Backend, Guard, Haste, Position
 from threadbus.bus.settings import BusSettings
 from threadbus.schemas import (
@@ -48,23 +48,24 @@ class SenderRate:
 
     def take(self) -> bool:
         """Take a token, if there is one and nobody waits for one."""
-        if self.waiting or self._book.is_due(self._name):
+        if self.waiting:
             return False
-        self._fill(time.monotonic())
-        return self._spend()
+        limits = self._book.recent(self._name)
+        return limits is not None and self._spend(limits)
 
-    def _spend(self) -> bool:
-        if self._book.known(self._name).events_per_second.value == 0:
+    def _spend(self, limits: AppliedLimits) -> bool:
+        if limits.events_per_second.value == 0:
             return True
+        self._fill(limits)
         if self._tokens < 1:
             return False
         self._tokens -= 1
         return True
 
-    def _fill(self, now: float) -> None:
-        limits = self._book.known(self._name)
-        rate, most = limits.events_per_second.value, max(1, limits.burst.value)
-        self._tokens = min(float(most), self._tokens + (now - self._at) * rate)
+    def _fill(self, limits: AppliedLimits) -> None:
+        now = time.monotonic()
+        tokens = self._tokens + (now - self._at) * limits.events_per_second.value
+        self._tokens = min(float(max(1, limits.burst.value)), tokens)
         self._at = now
 
     async def wait(self) -> bool:
@@ -80,14 +81,12 @@ class SenderRate:
         held_back = False
         try:
             async with self._order:
-                await self._book.look(self._name)
-                self._fill(time.monotonic())
-                while not self._spend():
+                limits = await self._book.look(self._name)
+                while not self._spend(limits):
                     held_back = True
-                    rate = self._book.known(self._name).events_per_second.value
+                    rate = limits.events_per_second.value
                     await asyncio.sleep(max(0.0, 1 - self._tokens) / max(1, rate) + 0.0005)
-                    await self._book.look(self._name)
-                    self._fill(time.monotonic())
+                    limits = await self._book.look(self._name)
         finally:
             self.waiting -= 1
         return held_back
@@ -97,7 +96,7 @@ class SenderRate:
         rate = limits.events_per_second
         if rate.value == 0:
             return
-        self._fill(time.monotonic())
+        self._fill(limits)
         wait_s = (self.waiting + 1 - self._tokens) / rate.value
         if wait_s > self._longest_s:
             raise RateLimitedError(
