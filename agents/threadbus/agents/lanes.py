@@ -62,7 +62,9 @@ class Lanes(Generic[_T]):
         self._free: Final = asyncio.Semaphore(limit)
         self._waiting: dict[_Key, deque[_T]] = {}
         self._running: dict[_T, asyncio.Task[None]] = {}
-        self._begun: dict[_T, tuple[_Key, asyncio.TimerHandle]] = {}
+        self._begun: dict[_T, tuple[_Key, float]] = {}
+        """By what was begun: its lane and when, the oldest first."""
+        self._timer: asyncio.TimerHandle | None = None
         self._resting: set[asyncio.Task[None]] = set()
         self._stop = asyncio.Event()
         self._depth = 0
@@ -90,12 +92,14 @@ class Lanes(Generic[_T]):
         self._waiting[key] = queue = deque[_T]()
         if not (self._free.locked() or self._stop.is_set()):
             await self._free.acquire()
-            timer = asyncio.get_running_loop().call_later(WATCHED_AFTER_S, self._watch, item)
+            loop = asyncio.get_running_loop()
             # Before it begins: it may have ended when that returns.
-            self._begun[item] = (key, timer)
+            self._begun[item] = (key, loop.time())
+            if self._timer is None:
+                # It outlives what it was set for: each item would set one only to cancel it.
+                self._timer = loop.call_later(WATCHED_AFTER_S, self._watch_old)
             if self._begin(item, partial(self._on_end, item)):
                 return True
-            timer.cancel()
             del self._begun[item]
             self._free.release()
         self._depth += 1
@@ -112,18 +116,26 @@ class Lanes(Generic[_T]):
         if not is_done:
             self._watch(item)
             return
-        key, timer = self._begun.pop(item)
-        timer.cancel()
+        key, _ = self._begun.pop(item)
         self._free.release()
         if self._waiting[key]:
             self._drive_soon(key)
         else:
             del self._waiting[key]
 
+    def _watch_old(self) -> None:
+        self._timer = None
+        loop = asyncio.get_running_loop()
+        for item, (_, since) in list(self._begun.items()):
+            left_s = since + WATCHED_AFTER_S - loop.time()
+            if left_s > 0:
+                self._timer = loop.call_later(left_s, self._watch_old)
+                return
+            self._watch(item)
+
     def _watch(self, item: _T) -> None:
         """Hand an item that was begun to a driver, and its place with it."""
-        key, timer = self._begun.pop(item)
-        timer.cancel()
+        key, _ = self._begun.pop(item)
         self._drive_soon(key, item)
 
     def _drive_soon(self, key: _Key, begun: _T | None = None) -> None:
@@ -209,9 +221,9 @@ class Lanes(Generic[_T]):
     def give_up(self) -> list[_T]:
         """Return what was begun and has no driver; it is the caller's from now on."""
         left = list(self._begun)
-        for _, timer in self._begun.values():
-            timer.cancel()
         self._begun.clear()
+        if self._timer is not None:
+            self._timer.cancel()
         return left
 
     def tasks(self) -> set[asyncio.Task[None]]:
