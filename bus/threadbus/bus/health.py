@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
-from threadbus.bus.errors import BusError
+from threadbus.bus.errors import BusError, PermissionDeniedError
 from threadbus.bus.following import Entry, Follower, decode_entry
 from threadbus.bus.ports import Backend, KeyEntry
 from threadbus.bus.reading import LogReader
@@ -117,6 +117,14 @@ class Unseen:
 
     what: str
     reason: str
+    denied: bool
+    """Whether these credentials may not see it; otherwise the server did not tell."""
+
+    @classmethod
+    def because(cls, what: str, error: BusError | TimeoutError) -> Self:
+        """Note that *what* could not be looked at."""
+        denied = isinstance(error, PermissionDeniedError)
+        return cls(what=what, reason=str(error) or "no answer in time", denied=denied)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,8 +253,3 @@ def _inbox_of(entry: KeyEntry) -> set[str]:
         return {decode_value(entry.value, AgentRecord).inbox_stream}
     except SchemaError:
         return set()
-
-
-def unseen(what: str, error: BusError | TimeoutError) -> Unseen:
-    """Return the note that something could not be looked at."""
-    return Unseen(what=what, reason=str(error) or "no answer in time")

@@ -3,210 +3,219 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, Final
+from collections.abc import Awaitable
+from pathlib import Path
+from typing import Annotated, Final, TypeVar
 
 import typer
 from rich.text import Text
 
 from threadbus.agents.cli.app import command
+from threadbus.agents.cli.checking_agents import (
+    check_agents,
+    check_left,
+    check_recent,
+    check_waiting,
+)
+from threadbus.agents.cli.checking_server import (
+    check_clock,
+    check_expiries,
+    check_room,
+    check_safety,
+    check_slow,
+    data_folder,
+    monitored_sync,
+)
+from threadbus.agents.cli.checking_streams import (
+    check_consumers,
+    check_copies,
+    check_delivery,
+    check_sizes,
+    check_streams,
+)
 from threadbus.agents.cli.exits import ExitCode
-from threadbus.agents.cli.failures import UsageError
-from threadbus.agents.cli.results import Check, Diagnosis, StreamRow, WaitingRow
+from threadbus.agents.cli.failures import MonitorError, UsageError
+from threadbus.agents.cli.findings import hidden, note, ok, wrong
+from threadbus.agents.cli.monitor import Monitor, look_at_monitor
+from threadbus.agents.cli.results import Check, Diagnosis
 from threadbus.agents.cli.shell import Shell
-from threadbus.agents.cli.status import server_config, stream_rows, waiting_rows
-from threadbus.agents.cli.text import duration, plural, safe_url
-from threadbus.bus import Bus, ConnectError, LivingAgent
+from threadbus.agents.cli.status import (
+    UNKNOWN,
+    explain,
+    own_data,
+    server_config,
+    sync_interval,
+    waiting_rows,
+)
+from threadbus.agents.cli.text import plural, safe_url
+from threadbus.agents.monitoring import inbox_streams, look_at_waiting
+from threadbus.bus import Bus, BusError, ConnectError, Health, LivingAgent, StorageFacts, Unseen
 
-_MAX_SKEW_NS: Final = 5_000_000_000
-_MAX_LAG: Final = 1_000
-_SERVER_CONSUMERS: Final = 1_000
-"""Consumers a stream that nats-server 2.15 allows by itself."""
-_MINUTE_NS: Final = 60_000_000_000
+_T = TypeVar("_T")
+_MAX_EVENTS: Final = 100_000
+_START: Final = "start a server with `bus up`, or point --url or BUS_URL at one"
 
 
-@command("doctor", panel="Look")
+@command("doctor", panel="Look", log_level="error")
 async def doctor(
     shell: Shell,
     minutes: Annotated[
         float, typer.Option("--minutes", help="A mention unanswered for longer is wrong.")
     ] = 10,
+    hours: Annotated[
+        float, typer.Option("--hours", help="A dead letter that is younger is wrong.")
+    ] = 1,
+    events: Annotated[
+        int, typer.Option("--events", help="So many events at the end of the log are looked at.")
+    ] = 10_000,
+    monitor: Annotated[
+        str,
+        typer.Option(
+            "--monitor",
+            envvar="BUS_MONITOR",
+            help="The server's monitoring page: http://HOST:8222.",
+        ),
+    ] = "",
 ) -> ExitCode:
-    """Check the server, the streams, the agents and the clock, and say what to do.
+    """Check the server, the streams, the agents and the clocks, and say what to do.
 
-    Looks only: nothing is made or changed. Ends with 1 when something is wrong.
+    Looks only: nothing is made or changed. What these credentials may not see is said. Ends with 0
+    when nothing is wrong, with 1 when something is; notes, and what was not seen, do not count.
     """
     if not 0 < minutes <= 1_000_000:
         raise UsageError("--minutes", f"{minutes:g}", "a number above 0")
+    if not 0 < hours <= 1_000_000:
+        raise UsageError("--hours", f"{hours:g}", "a number above 0")
+    if not 1 <= events <= _MAX_EVENTS:
+        raise UsageError("--events", f"{events}", f"1 to {_MAX_EVENTS:,}")
     settings = shell.settings()
     checks: list[Check] = []
     try:
         async with shell.bus(ensure=False) as bus:
-            facts = await bus.facts()
-            checks.append(
-                Check(
-                    name="server",
-                    verdict="ok",
-                    found=f"nats-server {facts.version} with JetStream at {safe_url(facts.url)}",
-                )
-            )
-            checks += await _all(bus, settings.url, minutes)
+            look = _Look(bus, settings.url, monitor)
+            checks += await look.everything(minutes, hours, events)
     except ConnectError as error:
-        checks.append(Check(name="server", verdict="wrong", found=str(error), advice=_START))
+        checks.append(wrong("server", str(error), _START))
     return _report(shell, checks)
 
 
-_NO_STREAMS: Final = Check(
-    name="streams",
-    verdict="note",
-    found="not there yet",
-    advice="nothing to do: the first `bus run` or `bus ask` makes them",
-)
-_START: Final = "start a server with `bus up`, or point --url or BUS_URL at one"
+class _Look:
+    """One look at everything; what may not be seen is noted, and the rest is looked at."""
 
+    def __init__(self, bus: Bus, url: str, monitor_url: str) -> None:
+        self._bus = bus
+        self._url = url
+        self._monitor_url = monitor_url
+        self._unseen: list[Unseen] = []
 
-async def _all(bus: Bus, url: str, minutes: float) -> list[Check]:
-    before = time.time_ns()
-    storage = await bus.storage()
-    after = time.time_ns()
-    rows = stream_rows(storage)
-    there = {row.name: row for row in rows if row.exists}
-    checks = [_stream(row) for row in rows] if there else [_NO_STREAMS]
-    if "MENTIONS" in there:
-        checks.append(_lag(there["MENTIONS"]))
-        checks.append(_consumers(there["MENTIONS"], url))
-    agents = list(await bus.registry.agents()) if "KV_AGENTS" in there else []
-    checks.append(_agents(agents))
-    if "MENTIONS" in there:
+    async def _seen(self, what: str, work: Awaitable[_T]) -> _T | None:
+        try:
+            return await work
+        except ConnectError:
+            raise
+        except (BusError, TimeoutError) as error:
+            self._unseen.append(Unseen.because(what, error))
+            return None
+
+    async def everything(self, minutes: float, hours: float, events: int) -> list[Check]:
+        """Look, and return the checks."""
+        bus = self._bus
+        checks: list[Check] = []
+        facts = await bus.facts()
         checks.append(
-            _unanswered(await waiting_rows(bus, storage, [a.name for a in agents]), agents, minutes)
+            ok(
+                "server",
+                f"nats-server {facts.version} with JetStream at {safe_url(facts.url)}, "
+                f"{facts.max_payload:,} bytes a message",
+            )
         )
-    if storage.server_time:
-        checks.append(_clock(storage.server_time, before, after))
-    return checks
+        monitor = await self._monitor(checks)
+        before = time.time_ns()
+        storage = await self._seen("the streams", bus.storage())
+        after = time.time_ns()
+        health = await self._seen("sources, copies and limits", bus.operations.health())
+        now = after
+        if storage is not None:
+            now = storage.server_time or after
+            checks += self._about_storage(storage, health or Health(), monitor)
+            if storage.server_time:
+                checks.append(check_clock(storage.server_time, before, after))
+            if any(stream.exists for stream in storage.streams):
+                checks += await self._about_agents(now, health or Health(), minutes)
+                recent = await self._seen("the end of the log", bus.operations.recent(events))
+                checks += [] if recent is None else check_recent(recent, now, hours)
+        if health is not None:
+            checks += check_expiries(health, after)
+        return [*checks, *map(hidden, self._unseen)]
 
+    async def _monitor(self, checks: list[Check]) -> Monitor | None:
+        if not self._monitor_url:
+            return None
+        try:
+            return await look_at_monitor(self._monitor_url)
+        except MonitorError as error:
+            checks.append(note("monitoring page", str(error), "look at --monitor or BUS_MONITOR"))
+            return None
 
-def _stream(row: StreamRow) -> Check:
-    name = f"stream {row.name}"
-    if not row.exists:
-        return Check(
-            name=name,
-            verdict="note",
-            found="not there yet",
-            advice="nothing to do: the first `bus run` or `bus ask` makes it",
+    def _about_storage(
+        self, storage: StorageFacts, health: Health, monitor: Monitor | None
+    ) -> list[Check]:
+        self._unseen += health.unseen
+        config = server_config(self._url)
+        allowed = 0 if config is None else config.jetstream.limits.get("default_max_consumers", 0)
+        sync = sync_interval(self._url)
+        if monitor is not None:
+            allowed = allowed or monitor.server.jetstream.limits.default_max_consumers
+            sync = monitored_sync(monitor) if sync == UNKNOWN else sync
+        copies = min((one.copies for one in storage.streams if one.exists), default=1)
+        data: Path | None = data_folder(own_data(self._url), monitor)
+        return [
+            check_safety(sync, copies, explain(sync, copies)),
+            *check_streams(storage),
+            *check_copies(health),
+            *check_delivery(health),
+            *check_consumers(storage, health, allowed),
+            *check_sizes(storage, health),
+            *check_room(health.account, monitor, data),
+            *check_slow(monitor, health.consumers),
+        ]
+
+    async def _about_agents(self, now: int, health: Health, minutes: float) -> list[Check]:
+        bus = self._bus
+        agents: list[LivingAgent] = list(
+            await self._seen("the registry", bus.registry.agents()) or ()
         )
-    if row.differences:
-        return Check(
-            name=name,
-            verdict="wrong",
-            found="; ".join(row.differences),
-            advice="any command that writes puts it right where it can; "
-            "`bus tasks` says what cannot be changed",
-        )
-    copies = "" if row.copies <= 1 else f", {row.copies} copies"
-    return Check(name=name, verdict="ok", found=f"as needed, {row.messages:,} messages{copies}")
-
-
-def _lag(row: StreamRow) -> Check:
-    if row.lag <= _MAX_LAG:
-        return Check(name="delivery", verdict="ok", found=f"inboxes are {row.lag:,} behind the log")
-    return Check(
-        name="delivery",
-        verdict="wrong",
-        found=f"inboxes are {row.lag:,} events behind the log: agents are woken late",
-        advice="look at the load of the server; it catches up by itself when it is idle",
-    )
-
-
-def _consumers(row: StreamRow, url: str) -> Check:
-    config = server_config(url)
-    allowed = 0 if config is None else config.jetstream.limits.get("default_max_consumers", 0)
-    limit = allowed or _SERVER_CONSUMERS
-    said = f"{row.consumers:,} inboxes of " + (
-        f"{limit:,} that the server allows"
-        if allowed
-        else f"{limit:,} that nats-server allows unless default_max_consumers is set"
-    )
-    if row.consumers < limit * 0.9:
-        return Check(name="inboxes", verdict="ok", found=said)
-    return Check(
-        name="inboxes",
-        verdict="wrong" if allowed else "note",
-        found=said,
-        advice="raise jetstream { limits { default_max_consumers: … } } on the server",
-    )
-
-
-def _agents(agents: list[LivingAgent]) -> Check:
-    gone = [agent.name for agent in agents if not agent.is_living]
-    if not agents:
-        return Check(
-            name="agents",
-            verdict="note",
-            found="nobody is registered",
-            advice="`bus init` makes an agent, `bus run` starts it",
-        )
-    if not gone:
-        return Check(
-            name="agents", verdict="ok", found=f"{plural(len(agents), 'agent')}, all living"
-        )
-    return Check(
-        name="agents",
-        verdict="wrong",
-        found=f"registered but not living: {', '.join(gone[:20])}",
-        advice="start them with `bus run`; what is asked of them waits",
-    )
-
-
-def _unanswered(rows: list[WaitingRow], agents: list[LivingAgent], minutes: float) -> Check:
-    old = [row for row in rows if (row.oldest_age or 0) > minutes * _MINUTE_NS]
-    if not old:
-        count = sum(row.count for row in rows)
-        return Check(
-            name="mentions",
-            verdict="ok",
-            found=f"{count:,} waiting, none for longer than {minutes:g} min",
-        )
-    living = {agent.name for agent in agents if agent.is_living}
-    worst = "; ".join(
-        f"{row.agent} ({'busy' if row.agent in living else 'not living'}): {row.count:,}, "
-        f"the oldest for {duration(row.oldest_age or 0)}, in {row.oldest_task}"
-        for row in old[:5]
-    )
-    return Check(
-        name="mentions",
-        verdict="wrong",
-        found=f"unanswered for longer than {minutes:g} min: {worst}",
-        advice="start the agent, give it replicas (`bus run --replicas`), or `bus cancel` the task",
-    )
-
-
-def _clock(now: int, before: int, after: int) -> Check:
-    skew = max(before - now, now - after, 0)
-    if skew <= _MAX_SKEW_NS:
-        return Check(name="clock", verdict="ok", found=f"{duration(skew)} off that of the server")
-    return Check(
-        name="clock",
-        verdict="wrong",
-        found=f"{duration(skew)} off that of the server: ages and durations mislead",
-        advice="set the clock of this machine or of the server, with NTP for instance",
-    )
+        beats = await self._seen("heartbeats", bus.registry.presence()) or ()
+        waiting = await look_at_waiting(bus, inbox_streams(health, agents), agents)
+        self._unseen += waiting.unseen
+        return [
+            *check_agents(agents, beats),
+            *check_left(agents, health.consumers, waiting),
+            check_waiting(waiting_rows(waiting, now), agents, minutes),
+        ]
 
 
 def _report(shell: Shell, checks: list[Check]) -> ExitCode:
-    wrong = [check for check in checks if check.verdict == "wrong"]
+    bad = [check for check in checks if check.verdict == "wrong"]
     if shell.json:
-        shell.result(Diagnosis(healthy=not wrong, checks=checks))
-        return ExitCode.FAILED if wrong else ExitCode.OK
-    styles = {"ok": ("✓", "green"), "note": ("·", "yellow"), "wrong": ("✗", "bold red")}
+        shell.result(Diagnosis(healthy=not bad, checks=checks))
+        return ExitCode.FAILED if bad else ExitCode.OK
+    styles = {
+        "ok": ("✓", "green"),
+        "note": ("·", "yellow"),
+        "unseen": ("?", "yellow"),
+        "wrong": ("✗", "bold red"),
+    }
     for check in checks:
         mark, style = styles[check.verdict]
         label = Text.assemble((f"{shell.symbol(mark):<3}", style), (f"{check.name:<21} ", "bold"))
-        shell.paragraph(label, check.found)
+        limit = f" (limit: {check.limit})" if check.limit else ""
+        shell.paragraph(label, f"{check.found}{limit}")
         if check.advice:
             shell.paragraph(Text(" " * label.cell_len), check.advice, "yellow")
     shell.say()
-    if wrong:
-        shell.say(f"{plural(len(wrong), 'problem')} found", "bold red")
+    if bad:
+        shell.say(f"{plural(len(bad), 'problem')} found", "bold red")
         return ExitCode.FAILED
     shell.say("nothing is wrong", "bold green")
     return ExitCode.OK

@@ -5,7 +5,12 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
-from threadbus.agents.cli.failures import TaskLookupError, UsageError
+from threadbus.agents.cli.failures import (
+    AgentLivingError,
+    MonitorError,
+    TaskLookupError,
+    UsageError,
+)
 from threadbus.agents.errors import AgentError, AgentLoadError, InvalidSettingError
 from threadbus.agents.evaluation import QuestionsError, RecordsError
 from threadbus.agents.monitoring import MonitoringError
@@ -68,6 +73,8 @@ _CODES: Final[list[tuple[type[ThreadbusError], ExitCode]]] = [
     (cluster_errors.CertificatesError, ExitCode.USAGE),
     (ConnectError, ExitCode.NO_SERVER),
     (TaskLookupError, ExitCode.NOT_FOUND),
+    (AgentLivingError, ExitCode.REFUSED),
+    (MonitorError, ExitCode.NO_SERVER),
     (TaskNotFoundError, ExitCode.NOT_FOUND),
     (ThreadNotFoundError, ExitCode.NOT_FOUND),
     (UnknownAgentError, ExitCode.NOT_FOUND),

@@ -3,7 +3,9 @@
 AgentError
 └── CommandError                the root of this package
     ├── UsageError              an argument that cannot be used
-    └── TaskLookupError         no super-task, or several, behind what was typed
+    ├── TaskLookupError         no super-task, or several, behind what was typed
+    ├── AgentLivingError        an agent that is to be forgotten lives
+    └── MonitorError            the monitoring page of the server cannot be read
 """
 
 from __future__ import annotations
@@ -53,6 +55,33 @@ class TaskLookupError(CommandError):
         if self.near:
             return f"no super-task {typed!r}; did you mean {' or '.join(self.near)}? " + _LIST
         return f"no super-task {typed!r}: there is none on this bus yet; open one with `bus ask`"
+
+
+class AgentLivingError(CommandError):
+    """An agent that is to be forgotten has a heartbeat."""
+
+    def __init__(self, agent: str, instances: int) -> None:
+        super().__init__(agent, instances)
+        self.agent = agent
+        self.instances = instances
+
+    def __str__(self) -> str:
+        return (
+            f"{self.agent} is living ({self.instances} with a heartbeat): stop it first; nothing "
+            "was taken away"
+        )
+
+
+class MonitorError(CommandError):
+    """The monitoring page of the server cannot be read."""
+
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(url, reason)
+        self.url = url
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"no monitoring page of a nats-server at {shorten(self.url)}: {self.reason}"
 
 
 _LIST = "`bus tasks` lists them"

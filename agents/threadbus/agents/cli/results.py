@@ -80,6 +80,21 @@ class Threads(msgspec.Struct, kw_only=True):
     threads: Annotated[list[ThreadRow], _about("in the order in which they were opened")]
 
 
+class ForgottenRow(msgspec.Struct, kw_only=True):
+    """What was taken away of one agent."""
+
+    agent: str
+    registered: Annotated[bool, _about("whether it had a record")]
+    waiting: Annotated[int, _about("mentions that waited for it")]
+    dropped: Annotated[int, _about("how many of those were dropped from its inbox")]
+
+
+class Forgot(msgspec.Struct, kw_only=True):
+    """What `forget` prints."""
+
+    agents: Annotated[list[ForgottenRow], _about("in the order given")]
+
+
 class AgentRow(msgspec.Struct, kw_only=True):
     """One agent."""
 
@@ -136,15 +151,19 @@ class Status(msgspec.Struct, kw_only=True):
     living: Annotated[list[str], _about("agents with a heartbeat")]
     gone: Annotated[list[str], _about("registered agents without one")]
     unanswered: Annotated[list[WaitingRow], _about("mentions that nobody has settled yet")]
+    storage_bytes: Annotated[int | None, _about("bytes on disk of this account")] = None
+    storage_limit: Annotated[int | None, _about("bytes that it may have; null: open")] = None
+    unseen: Annotated[list[str], _about("what these credentials may not see")] = []
 
 
 class Check(msgspec.Struct, kw_only=True):
     """One check of `doctor`."""
 
     name: str
-    verdict: Annotated[str, _about("ok, note or wrong")]
-    found: str
-    advice: str = ""
+    verdict: Annotated[str, _about("ok, note, unseen or wrong")]
+    found: Annotated[str, _about("the value")]
+    advice: Annotated[str, _about("what to do; empty where all is well")] = ""
+    limit: Annotated[str, _about("what the value is judged by, where it is a number")] = ""
 
 
 class Diagnosis(msgspec.Struct, kw_only=True):
@@ -382,6 +401,7 @@ OF_COMMAND: Final[dict[str, type[msgspec.Struct]]] = {
     "eval": Evaluated,
     "find": Found,
     "guard": GuardLine,
+    "forget": Forgot,
     "init": Project,
     "metrics": MetricsServed,
     "limits clear": LimitsShown,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -14,11 +15,9 @@ from threadbus.agents.cli.app import command
 from threadbus.agents.cli.results import Status, StreamRow, WaitingRow
 from threadbus.agents.cli.shell import Shell, cell, table
 from threadbus.agents.cli.text import duration, neutral, safe_url, size
-from threadbus.bus import Bus, BusError, StorageFacts, server
+from threadbus.agents.monitoring import WaitingFacts, inbox_streams, look_at_waiting
+from threadbus.bus import BusError, LivingAgent, StorageFacts, server
 from threadbus.schemas import SchemaError, parse_mention_subject
-
-_MAX_ASKED: Final = 200
-"""Agents whose oldest mention is looked at, one request each."""
 
 UNKNOWN: Final = "unknown"
 
@@ -34,22 +33,25 @@ class ServerConfig(msgspec.Struct):
     jetstream: _JetStreamPart = msgspec.field(default_factory=_JetStreamPart)
 
 
-@command("status", panel="Look")
+@command("status", panel="Look", log_level="error")
 async def status(shell: Shell) -> None:
     """Show the server, its streams, the agents, and mentions that wait for an answer.
 
-    Looks only: nothing is made or changed.
+    Looks only: nothing is made or changed. What these credentials may not see is said.
     """
     settings = shell.settings()
     async with shell.bus(ensure=False) as bus:
         facts = await bus.facts()
         storage = await bus.storage()
-        there = {stream.name for stream in storage.streams if stream.exists}
-        agents = await bus.registry.agents() if "KV_AGENTS" in there else ()
-        names = [agent.name for agent in agents]
-        waiting = await waiting_rows(bus, storage, names) if "MENTIONS" in there else []
+        health = await bus.operations.health()
+        agents: Sequence[LivingAgent] = ()
+        waiting = WaitingFacts((), {}, ())
+        if any(stream.exists for stream in storage.streams):
+            agents = await bus.registry.agents()
+            waiting = await look_at_waiting(bus, inbox_streams(health, agents), agents)
     sync = sync_interval(settings.url)
-    copies = next((stream.copies for stream in storage.streams if stream.name == "BUS"), 1)
+    copies = min((stream.copies for stream in storage.streams if stream.exists), default=1)
+    account = health.account
     result = Status(
         url=safe_url(facts.url),
         url_source=shell.source_of("url"),
@@ -61,7 +63,10 @@ async def status(shell: Shell) -> None:
         streams=stream_rows(storage),
         living=[agent.name for agent in agents if agent.is_living],
         gone=[agent.name for agent in agents if not agent.is_living],
-        unanswered=waiting,
+        unanswered=waiting_rows(waiting, storage.server_time or time.time_ns()),
+        storage_bytes=None if account is None else account.file_bytes,
+        storage_limit=None if account is None else account.max_file_bytes,
+        unseen=[f"{one.what}: {one.reason}" for one in (*health.unseen, *waiting.unseen)],
     )
     if shell.json:
         shell.result(result)
@@ -86,34 +91,39 @@ def stream_rows(storage: StorageFacts) -> list[StreamRow]:
     ]
 
 
-async def waiting_rows(bus: Bus, storage: StorageFacts, agents: Sequence[str]) -> list[WaitingRow]:
-    """Return what waits for each agent, with the age of the oldest by the server's clock.
+def waiting_rows(facts: WaitingFacts, now: int) -> list[WaitingRow]:
+    """Return what waits for each agent, the oldest first.
 
-    What was said to a person is no question to an agent: only registered *agents* count.
+    Args:
+        facts: what waits.
+        now: the server's clock, in nanoseconds since the epoch.
     """
-    counts = await bus.pending_mentions()
-    pending = {agent: counts[agent] for agent in agents if agent in counts}
-    now = storage.server_time or time.time_ns()
     rows: list[WaitingRow] = []
-    for number, (agent, count) in enumerate(sorted(pending.items())):
-        oldest = await bus.oldest_mention(agent) if number < _MAX_ASKED else None
+    for one in facts.agents:
         task = sender = None
-        if oldest is not None:
-            try:
-                subject = parse_mention_subject(oldest.subject)
+        if one.subject:
+            with suppress(SchemaError):
+                subject = parse_mention_subject(one.subject)
                 task, sender = subject.task, subject.sender
-            except SchemaError:
-                task = None
         rows.append(
             WaitingRow(
-                agent=agent,
-                count=count,
-                oldest_age=None if oldest is None else max(0, now - oldest.stored_at),
+                agent=one.agent,
+                count=one.count,
+                oldest_age=None if one.oldest_at is None else max(0, now - one.oldest_at),
                 oldest_task=task,
                 oldest_sender=sender,
             )
         )
     return sorted(rows, key=lambda row: -(row.oldest_age or 0))
+
+
+def own_data(url: str) -> Path | None:
+    """Return the data folder of the server at *url*, where this user's `bus up` runs it."""
+    try:
+        state = server.read_state()
+    except BusError:
+        return None
+    return Path(state.data) if state is not None and state.url == url else None
 
 
 def server_config(url: str) -> ServerConfig | None:
@@ -159,6 +169,12 @@ def _print(shell: Shell, result: Status) -> None:
         )
     )
     shell.paragraph(Text("safety   ", "bold"), result.durability)
+    if result.storage_bytes is not None:
+        limit = "open" if result.storage_limit is None else size(result.storage_limit)
+        stored = f"{size(result.storage_bytes)} on disk, the limit of the account is {limit}"
+        shell.paragraph(Text("storage  ", "bold"), stored)
+    for text in result.unseen:
+        shell.paragraph(Text("not seen ", "bold yellow"), text)
     shell.say()
     shown = table("stream", "messages", "size", "consumers", "state", right=("messages", "size"))
     for stream in result.streams:

@@ -73,7 +73,7 @@ async def take_sample(bus: Bus, label: AgentLabel) -> Sample:
         agents = list(await bus.registry.agents())
         beats = list(await bus.registry.presence())
     except BusError as error:
-        sample.unseen.append(Unseen(what="the registry", reason=str(error)))
+        sample.unseen.append(Unseen.because("the registry", error))
     else:
         _agents(sample, agents, beats, label)
         await _waiting(sample, bus, health, agents, storage.server_time or after, label)

@@ -53,7 +53,7 @@ async def look_at_waiting(
         try:
             counts[stream] = dict(await bus.pending_mentions(stream))
         except BusError as error:
-            unseen.append(Unseen(what=f"what waits on {stream}", reason=str(error)))
+            unseen.append(Unseen.because(f"what waits on {stream}", error))
     found: list[Waiting] = []
     may_look = True
     for agent in agents:
@@ -68,7 +68,7 @@ async def look_at_waiting(
             except BusError as error:
                 # The next one would be refused as well.
                 may_look = False
-                unseen.append(Unseen(what="the oldest mention of each agent", reason=str(error)))
+                unseen.append(Unseen.because("the oldest mention of each agent", error))
         found.append(
             Waiting(
                 agent.name,

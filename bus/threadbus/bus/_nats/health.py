@@ -20,7 +20,6 @@ from threadbus.bus.health import (
     SourceFacts,
     StreamHealth,
     Unseen,
-    unseen,
 )
 from threadbus.bus.settings import BusSettings
 from threadbus.schemas import AgentName, inbox_filter
@@ -131,11 +130,11 @@ async def look_at_health(
                 consumers += await _consumers(client, name)
         except BusError as error:
             what = f"the inboxes on {name}" if len(healths) and healths[-1].name == name else name
-            hidden.append(unseen(what, error))
+            hidden.append(Unseen.because(what, error))
     try:
         account = _account(await _call(client, "INFO", _Account))
     except BusError as error:
-        hidden.append(unseen("the account", error))
+        hidden.append(Unseen.because("the account", error))
     return Health(
         streams=tuple(healths),
         consumers=tuple(consumers),
