@@ -7,8 +7,8 @@ import pytest
 from tests.support.browser import chromium_binary
 from tests.support.local_site import Page, local_site
 from tests.support.require import require
-from threadbus.agents.tools.errors import BrowserError
 from threadbus.agents.tools.web import Web, WebSettings, browse
+from threadbus.agents.tools.web_errors import BrowserError
 
 MADE = b"""<html><head><title>Empty</title></head><body><div id="to"></div><script>
 fetch("/data.json").then(r => r.json()).then(d => {

@@ -8,7 +8,7 @@ import pickle
 import pytest
 
 from threadbus.agents.errors import AgentError
-from threadbus.agents.tools import errors
+from threadbus.agents.tools import errors, web_errors
 
 EXAMPLES: list[tuple[errors.ToolError, str]] = [
     (errors.PathNotAllowedError("../x", "/etc/x", ["/data"]), "'../x', which leads to '/etc/x', "),
@@ -26,15 +26,24 @@ EXAMPLES: list[tuple[errors.ToolError, str]] = [
     (errors.DocumentTimeoutError("x.pdf", 1.5, "DocumentLimits.time"), "1.5 s; split the"),
     (errors.MissingExtraError("x.pdf", "pdf", "pypdf"), "pip install 'threadbus[documents]'"),
     (errors.MissingExtraError("x", "page", "trafilatura"), "pip install 'threadbus[web]'"),
-    (errors.AddressNotAllowedError("http://x", "it is private"), "is not fetched: it is private"),
-    (errors.PageUnreachableError("http://x", "no route"), "no route; check the address"),
-    (errors.PageRefusedError("http://x", 404), "answers 404, not a page; try another"),
-    (errors.PageTooLargeError("http://x", 2000), "more than 2,000 bytes; find a smaller page"),
-    (errors.PageTimeoutError("http://x", 2.5), "within 2.5 s; try again later"),
-    (errors.TooManyRedirectsError("http://x", 5), "more than 5 times; fetch where"),
-    (errors.BrowserError("http://x", "no such program"), "no such program; BUS_WEB_BROWSER"),
-    (errors.NoSearchError(), "BUS_WEB_SEARCH_URL names a SearXNG-compatible endpoint"),
-    (errors.BadSearchError("http://x", "no JSON"), "the search at 'http://x' failed: no JSON"),
+    (errors.MissingExtraError("x.png", "image", "rapidocr"), "pip install 'threadbus[ocr]'"),
+    (errors.MissingExtraError("x.mp4", "video", "av"), "pip install 'threadbus[transcripts]'"),
+    (
+        errors.TranscriptionError("x.wav", "whisper", "no such model"),
+        "'x.wav' was not transcribed by 'whisper': no such model; check BUS_TRANSCRIPTION_MODEL",
+    ),
+    (
+        web_errors.AddressNotAllowedError("http://x", "it is private"),
+        "is not fetched: it is private",
+    ),
+    (web_errors.PageUnreachableError("http://x", "no route"), "no route; check the address"),
+    (web_errors.PageRefusedError("http://x", 404), "answers 404, not a page; try another"),
+    (web_errors.PageTooLargeError("http://x", 2000), "more than 2,000 bytes; find a smaller page"),
+    (web_errors.PageTimeoutError("http://x", 2.5), "within 2.5 s; try again later"),
+    (web_errors.TooManyRedirectsError("http://x", 5), "more than 5 times; fetch where"),
+    (web_errors.BrowserError("http://x", "no such program"), "no such program; BUS_WEB_BROWSER"),
+    (web_errors.NoSearchError(), "BUS_WEB_SEARCH_URL names a SearXNG-compatible endpoint"),
+    (web_errors.BadSearchError("http://x", "no JSON"), "the search at 'http://x' failed: no JSON"),
     (errors.InvalidCodeError("too long"), "too long"),
     (errors.InvalidInputFileError("../x", "no plain path"), "'../x' cannot be given"),
     (errors.ProcessStartError("/bin/x", "No such file"), "No such file"),
@@ -57,13 +66,15 @@ def test_an_error_tells_what_and_travels(error: errors.ToolError, told: str) -> 
 
 def test_every_leaf_is_tried_and_drawn() -> None:
     """No leaf of the tree is missing above, or in the drawing of the tree."""
-    found = [value for value in vars(errors).values() if inspect.isclass(value)]
-    own = [value for value in found if value.__module__ == errors.__name__]
-    leaves = {value for value in own if not value.__subclasses__()}
+    leaves: set[type] = set()
+    for module in (errors, web_errors):
+        found = [value for value in vars(module).values() if inspect.isclass(value)]
+        own = [value for value in found if value.__module__ == module.__name__]
+        leaves |= {value for value in own if not value.__subclasses__()}
+        assert module.__doc__ is not None
+        for value in own:
+            assert value.__name__ in module.__doc__
     assert leaves == {type(error) for error, _ in EXAMPLES}
-    assert errors.__doc__ is not None
-    for value in own:
-        assert value.__name__ in errors.__doc__
 
 
 def test_hostile_names_are_shortened() -> None:

@@ -14,7 +14,8 @@ from tests.support.local_site import Page, Site, local_site
 from tests.support.tool_files import make_pdf
 from threadbus.agents.errors import InvalidSettingError
 from threadbus.agents.tools import DocumentKind
-from threadbus.agents.tools.errors import (
+from threadbus.agents.tools.web import Web, WebSettings, search
+from threadbus.agents.tools.web_errors import (
     AddressNotAllowedError,
     BadSearchError,
     NoSearchError,
@@ -24,7 +25,6 @@ from threadbus.agents.tools.errors import (
     PageUnreachableError,
     TooManyRedirectsError,
 )
-from threadbus.agents.tools.web import Web, WebSettings, search
 
 ARTICLE = b"""<html><head><title>Bees</title><script>var hidden = 1</script></head><body>
 <nav><a href="/">Home</a></nav><article><h1>Bees</h1>

@@ -18,6 +18,7 @@ from threadbus.agents.tools.errors import (
     ProcessStartError,
     SandboxError,
     ToolError,
+    TranscriptionError,
     UnsupportedDocumentError,
     WrongExtensionError,
 )
@@ -37,6 +38,7 @@ from threadbus.agents.tools.sandbox import (
     SandboxResult,
     run_python,
 )
+from threadbus.agents.tools.transcribing import OpenAITranscriber, Transcriber
 
 __all__ = [
     "CorruptDocumentError",
@@ -57,6 +59,7 @@ __all__ = [
     "MissingExtraError",
     "NamedBytes",
     "Omitted",
+    "OpenAITranscriber",
     "OutputFile",
     "PathNotAllowedError",
     "ProcessError",
@@ -68,6 +71,8 @@ __all__ = [
     "Section",
     "Table",
     "ToolError",
+    "Transcriber",
+    "TranscriptionError",
     "UnsupportedDocumentError",
     "WrongExtensionError",
     "read_document",

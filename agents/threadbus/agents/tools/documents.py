@@ -28,6 +28,7 @@ from threadbus.agents.tools.errors import (
     MissingExtraError,
     PathNotAllowedError,
 )
+from threadbus.agents.tools.parsing.budget import Budget
 from threadbus.agents.tools.parsing.model import (
     Document,
     DocumentKind,
@@ -38,9 +39,11 @@ from threadbus.agents.tools.parsing.model import (
     Task,
 )
 from threadbus.agents.tools.parsing.sniff import document_kind
+from threadbus.agents.tools.parsing.sound import MOST_PIECES, PIECE, RATE, add_transcript
 from threadbus.agents.tools.process.bounded import module_argv, run_bounded
 from threadbus.agents.tools.process.outcome import Bounds, Ended, Outcome, last_line
 from threadbus.agents.tools.process.workspace import in_thread, working_folder
+from threadbus.agents.tools.transcribing import OpenAITranscriber, Transcriber
 
 _WORKER: Final = "threadbus.agents.tools.parsing.worker"
 _MAX_NAME_CHARS: Final = 200
@@ -48,6 +51,8 @@ _MAX_NAME_CHARS: Final = 200
 _BYTES_PER_CHARACTER: Final = 6
 _BYTES_PER_CELL: Final = 8
 _BYTES_PER_SECTION: Final = 4096
+_PIECE_BYTES: Final = (int(PIECE.total_seconds()) + 1) * RATE * 2
+_MODEL_THREADS: Final = 4
 
 
 class NamedBytes(msgspec.Struct, frozen=True):
@@ -63,14 +68,19 @@ async def read_document(
     limits: DocumentLimits = DocumentLimits(),  # noqa: B008 -- frozen
     *,
     roots: Sequence[Path] = (),
+    transcriber: Transcriber | None = None,
 ) -> Document:
     """Read *source* as text and tables.
+
+    Of a picture the text in it is read, of a recording or film what is said.
 
     Args:
         source: A path, or content with a name.
         limits: What reading may use and return.
         roots: Folders below which a path must lie, symbolic links resolved; none means the
             current working folder.
+        transcriber: Hears recordings and films; by default the endpoint that the variables name
+            (see :meth:`.OpenAITranscriber.from_env`), or a model on this machine.
 
     Raises:
         PathNotAllowedError: The path leads outside of *roots*.
@@ -82,7 +92,10 @@ async def read_document(
         EncryptedDocumentError: It needs a password.
         CorruptDocumentError: It breaks the rules of its kind.
         DocumentTimeoutError: Reading took longer than *limits* allow.
-        MissingExtraError: ``threadbus[documents]`` is not installed.
+        MissingExtraError: ``threadbus[documents]`` is not installed; ``threadbus[ocr]`` for
+            pictures, ``threadbus[transcripts]`` for recordings and films.
+        TranscriptionError: The endpoint gives no transcript.
+        InvalidSettingError: The variables of the endpoint cannot be used.
         ProcessError: The bounded process could not be started or ended.
 
     Cancellation: ends the process, and is passed on.
@@ -95,7 +108,11 @@ async def read_document(
         data = await in_thread(_read_file, Path(source), roots or [Path.cwd()], limits)
     if not data.strip():
         raise EmptyDocumentError(name)
-    return await _read(name, document_kind(name, data), data, limits)
+    kind = document_kind(name, data)
+    if kind.is_heard:
+        transcriber = transcriber or OpenAITranscriber.from_env()
+        return await _read(name, kind, data, limits, transcriber=transcriber)
+    return await _read(name, kind, data, limits)
 
 
 async def read_page(
@@ -126,9 +143,15 @@ async def read_page(
 
 
 async def _read(
-    name: str, kind: DocumentKind, data: bytes, limits: DocumentLimits, base: str = ""
+    name: str,
+    kind: DocumentKind,
+    data: bytes,
+    limits: DocumentLimits,
+    base: str = "",
+    *,
+    transcriber: Transcriber | None = None,
 ) -> Document:
-    parsed = await _parse(name, kind, data, limits, base)
+    parsed = await _parse(name, kind, data, limits, base, transcriber)
     return Document(
         name=name,
         kind=kind,
@@ -187,34 +210,69 @@ def _check_below(shown: str, resolved: Path, allowed: Sequence[Path]) -> None:
 
 
 async def _parse(
-    name: str, kind: DocumentKind, data: bytes, limits: DocumentLimits, base: str
+    name: str,
+    kind: DocumentKind,
+    data: bytes,
+    limits: DocumentLimits,
+    base: str,
+    transcriber: Transcriber | None,
 ) -> Parsed:
+    pieces = 0
+    if transcriber is not None:
+        pieces = min(MOST_PIECES, max(1, -(-limits.duration // PIECE)))
     async with working_folder("document", {"document": data}) as folder:
-        task = Task(path="document", kind=kind, limits=limits, base=base)
+        task = Task(path="document", kind=kind, limits=limits, base=base, pieces=pieces)
         outcome = await run_bounded(
             [*module_argv(_WORKER, site=True), msgspec.json.encode(task).decode()],
             folder=folder,
-            bounds=_bounds(limits),
-            environment={"LANG": "C.UTF-8", "MALLOC_ARENA_MAX": "2"},
+            bounds=_bounds(kind, limits, pieces),
+            environment={
+                "LANG": "C.UTF-8",
+                "MALLOC_ARENA_MAX": "2",
+                "OMP_NUM_THREADS": "1",
+                "OPENBLAS_NUM_THREADS": "1",
+            },
         )
-    reply = _reply(name, kind, outcome, limits)
-    if isinstance(reply, Refusal):
-        _raise(name, kind, reply)
-    return reply
+        reply = _reply(name, kind, outcome, limits)
+        if isinstance(reply, Refusal):
+            _raise(name, kind, reply)
+        if transcriber is None or not reply.pieces:
+            return reply
+        sounds = [await in_thread(_piece, folder, piece) for piece in reply.pieces[:pieces]]
+    said = [await transcriber.transcribe(name, sound) for sound in sounds]
+    return _with_transcript(reply, said, limits)
 
 
-def _bounds(limits: DocumentLimits) -> Bounds:
+def _piece(folder: Path, name: str) -> bytes:
+    """Return a file that the process has written; it may be anything but what was asked for."""
+    path = folder / PurePath(name).name
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW), "rb") as file:  # noqa: PTH123 -- a descriptor
+        return file.read(_PIECE_BYTES)
+
+
+def _with_transcript(parsed: Parsed, said: Sequence[str], limits: DocumentLimits) -> Parsed:
+    """Return what was parsed with what an endpoint has heard, as far as it may be kept."""
+    budget = Budget(limits)
+    add_transcript([one.strip() for one in said if one.strip()], budget)
+    found = budget.parsed()
+    omitted = msgspec.structs.replace(found.omitted, exact=parsed.omitted.exact)
+    return Parsed(sections=found.sections, notes=(*parsed.notes, *found.notes), omitted=omitted)
+
+
+def _bounds(kind: DocumentKind, limits: DocumentLimits, pieces: int) -> Bounds:
+    time = limits.model_time if kind.needs_model else limits.time
     return Bounds(
-        wall_time=limits.time,
-        cpu_time=limits.time + timedelta(seconds=1),
-        memory_bytes=limits.memory_bytes,
+        wall_time=time,
+        # Of all threads together.
+        cpu_time=time * (_MODEL_THREADS if kind.needs_model else 1) + timedelta(seconds=1),
+        memory_bytes=limits.model_memory_bytes if kind.needs_model else limits.memory_bytes,
         output_bytes=limits.characters * _BYTES_PER_CHARACTER
         + limits.cells * _BYTES_PER_CELL
         + (limits.sections + 100) * _BYTES_PER_SECTION,
-        file_bytes=0,
-        folder_bytes=limits.file_bytes * 2,
-        folder_entries=16,
-        processes=4,
+        file_bytes=_PIECE_BYTES if pieces else 0,
+        folder_bytes=limits.file_bytes * 2 + pieces * _PIECE_BYTES,
+        folder_entries=16 + pieces,
+        processes=32 if kind.needs_model else 4,
         open_files=64,
     )
 
@@ -227,15 +285,18 @@ def _reply(
             reply: Parsed | Refusal = msgspec.json.decode(outcome.stdout, type=Parsed | Refusal)
             return reply
         case Ended.MEMORY:
+            is_model = kind.needs_model
             raise DocumentTooLargeError(
                 name,
                 "bytes of memory needed than allowed",
                 -1,
-                limits.memory_bytes,
-                "DocumentLimits.memory_bytes",
+                limits.model_memory_bytes if is_model else limits.memory_bytes,
+                f"DocumentLimits.{'model_' if is_model else ''}memory_bytes",
             )
         case Ended.WALL_TIME | Ended.CPU_TIME:
-            raise DocumentTimeoutError(name, limits.time.total_seconds(), "DocumentLimits.time")
+            limit = limits.model_time if kind.needs_model else limits.time
+            setting = f"DocumentLimits.{'model_' if kind.needs_model else ''}time"
+            raise DocumentTimeoutError(name, limit.total_seconds(), setting)
         case _:
             reason = last_line(outcome.stderr) or outcome.signal or outcome.ended.value
             raise CorruptDocumentError(name, kind.value, f"its parser failed: {reason}")

@@ -12,17 +12,9 @@
         │   ├── EncryptedDocumentError       a password is needed
         │   ├── CorruptDocumentError         content that breaks the rules of its kind
         │   ├── DocumentTimeoutError         reading took too long
-        │   └── MissingExtraError            the library for this kind is not installed
-        ├── WebError                         a page or a search cannot be had
-        │   ├── AddressNotAllowedError       an address where an agent may not go
-        │   ├── PageUnreachableError         no connection, or no such host
-        │   ├── PageRefusedError             the server answers, but not with the page
-        │   ├── PageTooLargeError            more bytes than allowed
-        │   ├── PageTimeoutError             the page did not come in time
-        │   ├── TooManyRedirectsError        sent on and on
-        │   ├── BrowserError                 the browser cannot be started, or fails
-        │   ├── NoSearchError                no search endpoint is set
-        │   └── BadSearchError               the query, or what the endpoint answers
+        │   ├── MissingExtraError            the library for this kind is not installed
+        │   └── TranscriptionError           the endpoint for transcripts gives none
+        ├── WebError                         a page or a search cannot be had, see .web_errors
         ├── SandboxError                     code was not run, because it was not asked for rightly
         │   ├── InvalidCodeError             code that is no text, or too long
         │   └── InvalidInputFileError        an input file that cannot be given to the code
@@ -60,10 +52,10 @@ class PathNotAllowedError(DocumentError):
         self.roots = tuple(roots)
 
     def __str__(self) -> str:
-        leads = "" if self.resolved == self.path else f", which leads to {_name(self.resolved)},"
+        leads = "" if self.resolved == self.path else f", which leads to {shown(self.resolved)},"
         return (
-            f"{_name(self.path)}{leads} is not below an allowed folder "
-            f"({', '.join(_name(root) for root in self.roots)}): copy the file there, "
+            f"{shown(self.path)}{leads} is not below an allowed folder "
+            f"({', '.join(shown(root) for root in self.roots)}): copy the file there, "
             "or allow its folder"
         )
 
@@ -77,7 +69,7 @@ class DocumentNotFoundError(DocumentError):
         self.reason = reason
 
     def __str__(self) -> str:
-        return f"{_name(self.path)} cannot be opened: {self.reason}; check the name and the folder"
+        return f"{shown(self.path)} cannot be opened: {self.reason}; check the name and the folder"
 
 
 class EmptyDocumentError(DocumentError):
@@ -88,7 +80,7 @@ class EmptyDocumentError(DocumentError):
         self.name = name
 
     def __str__(self) -> str:
-        return f"{_name(self.name)} is empty (0 bytes of content): send the file again"
+        return f"{shown(self.name)} is empty (0 bytes of content): send the file again"
 
 
 class DocumentTooLargeError(DocumentError):
@@ -105,7 +97,7 @@ class DocumentTooLargeError(DocumentError):
     def __str__(self) -> str:
         value = f"{self.value:,}" if self.value >= 0 else "more"
         return (
-            f"{_name(self.name)}: {value} {self.what}, over the limit of {self.limit:,}; "
+            f"{shown(self.name)}: {value} {self.what}, over the limit of {self.limit:,}; "
             f"split the document, or raise {self.setting} if you trust it"
         )
 
@@ -121,7 +113,7 @@ class UnsupportedDocumentError(DocumentError):
 
     def __str__(self) -> str:
         return (
-            f"{_name(self.name)} is {self.found}, which cannot be read; "
+            f"{shown(self.name)} is {self.found}, which cannot be read; "
             f"convert it to one of {', '.join(self.supported)}"
         )
 
@@ -137,7 +129,7 @@ class WrongExtensionError(DocumentError):
 
     def __str__(self) -> str:
         return (
-            f"{_name(self.name)} ends in {self.extension!r} but its content is {self.found}: "
+            f"{shown(self.name)} ends in {self.extension!r} but its content is {self.found}: "
             "give it the right extension, or check that it is the file you meant"
         )
 
@@ -152,7 +144,7 @@ class EncryptedDocumentError(DocumentError):
 
     def __str__(self) -> str:
         return (
-            f"{_name(self.name)} is an encrypted {self.kind.upper()} document: "
+            f"{shown(self.name)} is an encrypted {self.kind.upper()} document: "
             "save a copy without a password and send that"
         )
 
@@ -168,7 +160,7 @@ class CorruptDocumentError(DocumentError):
 
     def __str__(self) -> str:
         return (
-            f"{_name(self.name)} is not a readable {self.kind.upper()} document: "
+            f"{shown(self.name)} is not a readable {self.kind.upper()} document: "
             f"{shorten(self.reason, 200)}; open it in its own program and save it again"
         )
 
@@ -184,7 +176,7 @@ class DocumentTimeoutError(DocumentError):
 
     def __str__(self) -> str:
         return (
-            f"{_name(self.name)} was not read within {self.limit_s:g} s; "
+            f"{shown(self.name)} was not read within {self.limit_s:g} s; "
             f"split the document, or raise {self.setting}"
         )
 
@@ -201,137 +193,36 @@ class MissingExtraError(DocumentError):
     def __str__(self) -> str:
         extra = _EXTRAS.get(self.kind, "documents")
         return (
-            f"{_name(self.name)}: reading {self.kind.upper()} documents needs {self.library}; "
+            f"{shown(self.name)}: reading {self.kind.upper()} documents needs {self.library}; "
             f"pip install 'threadbus[{extra}]'"
         )
 
 
-_EXTRAS: Final = {"page": "web", "browser": "browser"}
+_EXTRAS: Final = {
+    "page": "web",
+    "browser": "browser",
+    "image": "ocr",
+    "audio": "transcripts",
+    "video": "transcripts",
+}
 """Kind → the extra that reads it, where it is not ``documents``."""
 
 
-class WebError(ToolError):
-    """A page or a search cannot be had."""
+class TranscriptionError(DocumentError):
+    """The endpoint that hears recordings gives no transcript."""
 
-
-class AddressNotAllowedError(WebError, ValueError):
-    """An agent may not go to an address."""
-
-    def __init__(self, url: str, reason: str) -> None:
-        super().__init__(url, reason)
-        self.url = url
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"{_name(self.url)} is not fetched: {self.reason}"
-
-
-class PageUnreachableError(WebError):
-    """There is no connection to an address."""
-
-    def __init__(self, url: str, reason: str) -> None:
-        super().__init__(url, reason)
-        self.url = url
+    def __init__(self, name: str, model: str, reason: str) -> None:
+        super().__init__(name, model, reason)
+        self.name = name
+        self.model = model
         self.reason = reason
 
     def __str__(self) -> str:
         return (
-            f"{_name(self.url)} cannot be reached: {shorten(self.reason, 200)}; check the address"
+            f"{shown(self.name)} was not transcribed by {shown(self.model)}: "
+            f"{shorten(self.reason, 300)}; check BUS_TRANSCRIPTION_MODEL and "
+            "BUS_TRANSCRIPTION_URL, or unset them to have it heard on this machine"
         )
-
-
-class PageRefusedError(WebError):
-    """A server answers, but not with the page."""
-
-    def __init__(self, url: str, status: int) -> None:
-        super().__init__(url, status)
-        self.url = url
-        self.status = status
-
-    def __str__(self) -> str:
-        return f"{_name(self.url)} answers {self.status}, not a page; try another address"
-
-
-class PageTooLargeError(WebError):
-    """A page has more bytes than allowed."""
-
-    def __init__(self, url: str, limit: int) -> None:
-        super().__init__(url, limit)
-        self.url = url
-        self.limit = limit
-
-    def __str__(self) -> str:
-        return (
-            f"{_name(self.url)} has more than {self.limit:,} bytes; "
-            "find a smaller page, or raise BUS_WEB_BYTES"
-        )
-
-
-class PageTimeoutError(WebError):
-    """A page did not come in time."""
-
-    def __init__(self, url: str, limit_s: float) -> None:
-        super().__init__(url, limit_s)
-        self.url = url
-        self.limit_s = limit_s
-
-    def __str__(self) -> str:
-        return (
-            f"{_name(self.url)} did not come within {self.limit_s:g} s; "
-            "try again later, or raise BUS_WEB_SECONDS"
-        )
-
-
-class TooManyRedirectsError(WebError):
-    """A page sends on and on."""
-
-    def __init__(self, url: str, limit: int) -> None:
-        super().__init__(url, limit)
-        self.url = url
-        self.limit = limit
-
-    def __str__(self) -> str:
-        return (
-            f"{_name(self.url)} redirects more than {self.limit} times; "
-            "fetch where it leads to, or raise BUS_WEB_REDIRECTS"
-        )
-
-
-class BrowserError(WebError):
-    """The browser cannot be started, or fails."""
-
-    def __init__(self, url: str, reason: str) -> None:
-        super().__init__(url, reason)
-        self.url = url
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return (
-            f"{_name(self.url)} was not opened in a browser: {shorten(self.reason, 300)}; "
-            "BUS_WEB_BROWSER names the program, as /usr/bin/chromium"
-        )
-
-
-class NoSearchError(WebError):
-    """No search endpoint is set."""
-
-    def __str__(self) -> str:
-        return (
-            "no search is set up: BUS_WEB_SEARCH_URL names a SearXNG-compatible endpoint, as "
-            "https://searx.example/search; pages whose address is known can be fetched without"
-        )
-
-
-class BadSearchError(WebError):
-    """A query cannot be used, or the endpoint answers something else."""
-
-    def __init__(self, endpoint: str, reason: str) -> None:
-        super().__init__(endpoint, reason)
-        self.endpoint = endpoint
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"the search at {_name(self.endpoint)} failed: {shorten(self.reason, 300)}"
 
 
 class SandboxError(ToolError):
@@ -358,7 +249,7 @@ class InvalidInputFileError(SandboxError, ValueError):
         self.reason = reason
 
     def __str__(self) -> str:
-        return f"input file {_name(self.name)} cannot be given to the code: {self.reason}"
+        return f"input file {shown(self.name)} cannot be given to the code: {self.reason}"
 
 
 class ProcessError(ToolError):
@@ -375,7 +266,7 @@ class ProcessStartError(ProcessError):
 
     def __str__(self) -> str:
         return (
-            f"{_name(self.command)} could not be started in a bounded process: "
+            f"{shown(self.command)} could not be started in a bounded process: "
             f"{shorten(self.reason, 300)}"
         )
 
@@ -395,5 +286,6 @@ class ProcessLostError(ProcessError):
         )
 
 
-def _name(value: str) -> str:
+def shown(value: str) -> str:
+    """Return a name or address for a message: quoted, and not too long."""
     return repr(shorten(value, 120))

@@ -119,6 +119,10 @@ class Budget:
         """Count sections that are left out unread."""
         self._lost_sections += count
 
+    def lose_unknown(self) -> None:
+        """Tell that more is left out than is counted."""
+        self._exact = False
+
     def note(self, note: str) -> None:
         """Tell the reader something about how the document was read."""
         note = clean(note[:_MAX_NOTE_CHARS])

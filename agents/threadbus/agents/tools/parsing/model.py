@@ -23,6 +23,22 @@ class DocumentKind(enum.Enum):
     """HTML from the web: its main text and its links."""
     MARKDOWN = "markdown"
     TEXT = "text"
+    IMAGE = "image"
+    """A picture: the text in it."""
+    AUDIO = "audio"
+    """A recording: what is said."""
+    VIDEO = "video"
+    """A film: what is said."""
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether it is sound that is read: as a transcript."""
+        return self in {DocumentKind.AUDIO, DocumentKind.VIDEO}
+
+    @property
+    def needs_model(self) -> bool:
+        """Whether a model reads it, which takes more time and memory than a parser."""
+        return self is DocumentKind.IMAGE or self.is_heard
 
 
 class DocumentLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +62,14 @@ class DocumentLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Table cells that are returned, all tables together."""
     characters: int = 400_000
     """Characters that are returned, text and cells together."""
+    pixels: int = 40_000_000
+    """Width times height of a picture."""
+    duration: timedelta = timedelta(minutes=30)
+    """How much of a recording or film is heard, from its beginning; at most 6 hours."""
+    model_time: timedelta = timedelta(minutes=5)
+    """Wall time where a model reads: pictures, recordings and films."""
+    model_memory_bytes: int = 3 * 1024 * 1024 * 1024
+    """Address space there."""
 
 
 class Table(msgspec.Struct, frozen=True):
@@ -133,6 +157,8 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag=
     sections: tuple[Section, ...] = ()
     notes: tuple[str, ...] = ()
     omitted: Omitted = Omitted()
+    pieces: tuple[str, ...] = ()
+    """The WAV files that sound was written to."""
 
 
 class Problem(enum.Enum):
@@ -163,6 +189,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     limits: DocumentLimits
     base: str = ""
     """The address of a page, which its links are relative to."""
+    pieces: int = 0
+    """Over 0: sound becomes at most so many WAV files in the folder of *path*, and no text."""
 
 
 def _markdown(table: Table) -> list[str]:

@@ -29,6 +29,9 @@ SUPPORTED: Final = (
     "HTML",
     "Markdown",
     "plain text",
+    "an image (PNG, JPEG, GIF, WebP, BMP, TIFF)",
+    "a recording (WAV, MP3, M4A, Ogg, FLAC, AAC, AIFF)",
+    "a film (MP4, MOV, WebM, Matroska, AVI)",
 )
 
 _EXTENSIONS: Final = {
@@ -51,8 +54,26 @@ _EXTENSIONS: Final = {
     ".txt": DocumentKind.TEXT,
     ".text": DocumentKind.TEXT,
     ".log": DocumentKind.TEXT,
+    **dict.fromkeys(
+        (".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff"), DocumentKind.IMAGE
+    ),
+    **dict.fromkeys(
+        (".wav", ".mp3", ".m4a", ".ogg", ".oga", ".opus", ".flac", ".aac", ".aif", ".aiff"),
+        DocumentKind.AUDIO,
+    ),
+    **dict.fromkeys(
+        (".mp4", ".m4v", ".mov", ".webm", ".mkv", ".avi", ".ogv", ".3gp"), DocumentKind.VIDEO
+    ),
 }
-_BINARY: Final = {DocumentKind.XLSX, DocumentKind.DOCX, DocumentKind.PPTX, DocumentKind.PDF}
+_BINARY: Final = {
+    DocumentKind.XLSX,
+    DocumentKind.DOCX,
+    DocumentKind.PPTX,
+    DocumentKind.PDF,
+    DocumentKind.IMAGE,
+    DocumentKind.AUDIO,
+    DocumentKind.VIDEO,
+}
 _ARCHIVE_PARTS: Final = (
     ("xl/workbook.xml", DocumentKind.XLSX),
     ("word/document.xml", DocumentKind.DOCX),
@@ -65,15 +86,29 @@ _FOREIGN_ARCHIVES: Final = (
 )
 _OLE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _OLE_ENCRYPTED: Final = "EncryptedPackage".encode("utf-16-le")
+# Start, what stands 4 or 8 bytes later, and what both mean.
+_SEEN_AND_HEARD: Final = (
+    (b"\x89PNG\r\n\x1a\n", 0, b"", DocumentKind.IMAGE),
+    (b"\xff\xd8\xff", 0, b"", DocumentKind.IMAGE),
+    (b"GIF87a", 0, b"", DocumentKind.IMAGE),
+    (b"GIF89a", 0, b"", DocumentKind.IMAGE),
+    (b"RIFF", 8, b"WEBP", DocumentKind.IMAGE),
+    (b"BM", 6, b"\0\0\0\0", DocumentKind.IMAGE),
+    (b"II*\0", 0, b"", DocumentKind.IMAGE),
+    (b"MM\0*", 0, b"", DocumentKind.IMAGE),
+    (b"RIFF", 8, b"WAVE", DocumentKind.AUDIO),
+    (b"ID3", 0, b"", DocumentKind.AUDIO),
+    (b"fLaC", 0, b"", DocumentKind.AUDIO),
+    (b"FORM", 8, b"AIF", DocumentKind.AUDIO),
+    (b"", 4, b"ftypM4A", DocumentKind.AUDIO),
+    (b"OggS", 0, b"", DocumentKind.AUDIO),
+    (b"", 4, b"ftyp", DocumentKind.VIDEO),
+    (b"\x1aE\xdf\xa3", 0, b"", DocumentKind.VIDEO),
+    (b"RIFF", 8, b"AVI ", DocumentKind.VIDEO),
+)
+# An MP3 or AAC stream without a header begins with the sync of its first frame.
+_AUDIO_SYNCS: Final = (b"\xff\xfb", b"\xff\xf3", b"\xff\xf2", b"\xff\xf1", b"\xff\xf9")
 _MAGICS: Final = (
-    (b"\x89PNG\r\n", "a PNG image"),
-    (b"\xff\xd8\xff", "a JPEG image"),
-    (b"GIF8", "a GIF image"),
-    (b"ID3", "an MP3 recording"),
-    (b"OggS", "an Ogg recording"),
-    (b"fLaC", "a FLAC recording"),
-    (b"RIFF", "a WAV recording, an AVI film or a WebP image"),
-    (b"\x1aE\xdf\xa3", "a WebM or Matroska film"),
     (b"\x1f\x8b", "gzip-compressed data"),
     (b"BZh", "bzip2-compressed data"),
     (b"\xfd7zXZ", "xz-compressed data"),
@@ -112,6 +147,8 @@ def document_kind(name: str, data: bytes) -> DocumentKind:
             raise WrongExtensionError(name, extension, _text_description(data))
         return _text_kind(name, data, extension, named)
     if named is not None and named is not found:
+        if named.is_heard and found.is_heard:
+            return named  # one container holds films and recordings alike
         raise WrongExtensionError(name, extension, f"{found.value.upper()}")
     return found
 
@@ -124,7 +161,17 @@ def _binary_kind(name: str, data: bytes, named: DocumentKind | None) -> Document
             # Word and Excel wrap an encrypted file in the same container.
             raise EncryptedDocumentError(name, named.value if named in _BINARY else "office")
         raise UnsupportedDocumentError(name, "an Office document of before 2007", SUPPORTED)
-    return _archive_kind(name, data, named) if _is_archive(data) else None
+    if _is_archive(data):
+        return _archive_kind(name, data, named)
+    return _seen_or_heard(data)
+
+
+def _seen_or_heard(data: bytes) -> DocumentKind | None:
+    """Return which kind of picture or sound binary content is; None where it is neither."""
+    for start, offset, mark, kind in _SEEN_AND_HEARD:
+        if data.startswith(start) and data.startswith(mark, offset):
+            return kind
+    return DocumentKind.AUDIO if data.startswith(_AUDIO_SYNCS) else None
 
 
 def _is_archive(data: bytes) -> bool:

@@ -8,6 +8,7 @@ agent can tell by how it ended.
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Callable
 from types import ModuleType
@@ -25,8 +26,10 @@ from threadbus.agents.tools.parsing.model import (
     Refusal,
     Task,
 )
+from threadbus.agents.tools.parsing.picture import parse_image
 from threadbus.agents.tools.parsing.portable import parse_pdf
 from threadbus.agents.tools.parsing.slides import parse_pptx
+from threadbus.agents.tools.parsing.sound import parse_sound
 from threadbus.agents.tools.parsing.spreadsheet import parse_xlsx
 from threadbus.agents.tools.parsing.text import (
     parse_json,
@@ -44,26 +47,36 @@ _LIBRARIES: Final = {
     DocumentKind.PPTX: "python-pptx",
     DocumentKind.PDF: "pypdf",
     DocumentKind.PAGE: "trafilatura",
+    DocumentKind.IMAGE: "rapidocr and onnxruntime",
+    DocumentKind.AUDIO: "av and pocketsphinx",
+    DocumentKind.VIDEO: "av and pocketsphinx",
 }
 
 
 def main() -> None:
     """Read the document that the last argument names."""
     logging.disable()  # libraries tell about every oddity of a file
-    # openpyxl loads numpy wherever it is installed, and its threads take the memory of the parser.
-    sys.modules["numpy"] = cast("ModuleType", None)
     task = msgspec.json.decode(sys.argv[-1], type=Task)
+    if not task.kind.needs_model:
+        # openpyxl loads numpy wherever it is installed, and its threads take the memory of the
+        # parser.
+        sys.modules["numpy"] = cast("ModuleType", None)
     with open(task.path, "rb") as file:  # noqa: PTH123
         data = file.read()
-    sys.stdout.buffer.write(msgspec.json.encode(parse(task.kind, data, task.limits, task.base)))
+    reply = parse(task.kind, data, task.limits, task.base, task.pieces)
+    sys.stdout.buffer.write(msgspec.json.encode(reply))
+    sys.stdout.buffer.flush()
+    if task.kind.needs_model:
+        # Threads of the libraries are not waited for.
+        os._exit(0)
 
 
 def parse(
-    kind: DocumentKind, data: bytes, limits: DocumentLimits, base: str = ""
+    kind: DocumentKind, data: bytes, limits: DocumentLimits, base: str = "", pieces: int = 0
 ) -> Parsed | Refusal:
     """Return the content of a document, or why there is nothing to return."""
     try:
-        return _parse(kind, data, limits, base)
+        return _parse(kind, data, limits, base, pieces)
     except RefusedError as refused:
         return refused.refusal
     except MemoryError:
@@ -75,7 +88,9 @@ def parse(
         return Refusal(problem=Problem.CORRUPT, reason=reason)
 
 
-def _parse(kind: DocumentKind, data: bytes, limits: DocumentLimits, base: str) -> Parsed:
+def _parse(
+    kind: DocumentKind, data: bytes, limits: DocumentLimits, base: str, pieces: int
+) -> Parsed:
     budget = Budget(limits)
     readers: dict[DocumentKind, Callable[[], Parsed]] = {
         DocumentKind.CSV: lambda: parse_separated(data, budget, kind),
@@ -89,5 +104,8 @@ def _parse(kind: DocumentKind, data: bytes, limits: DocumentLimits, base: str) -
         DocumentKind.PAGE: lambda: parse_page(data, budget, base),
         DocumentKind.MARKDOWN: lambda: parse_markdown(data, budget),
         DocumentKind.TEXT: lambda: parse_text(data, budget),
+        DocumentKind.IMAGE: lambda: parse_image(data, budget, limits),
+        DocumentKind.AUDIO: lambda: parse_sound(data, budget, limits, pieces),
+        DocumentKind.VIDEO: lambda: parse_sound(data, budget, limits, pieces),
     }
     return readers[kind]()

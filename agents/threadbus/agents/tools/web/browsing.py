@@ -11,15 +11,15 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from threadbus.agents.tools.documents import NamedBytes, read_page
-from threadbus.agents.tools.errors import (
+from threadbus.agents.tools.errors import MissingExtraError
+from threadbus.agents.tools.parsing.model import Document, DocumentLimits
+from threadbus.agents.tools.web.fetching import Fetched, Web
+from threadbus.agents.tools.web_errors import (
     BrowserError,
-    MissingExtraError,
     PageTimeoutError,
     PageTooLargeError,
     WebError,
 )
-from threadbus.agents.tools.parsing.model import Document, DocumentLimits
-from threadbus.agents.tools.web.fetching import Fetched, Web
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, Playwright, Route, WebSocketRoute

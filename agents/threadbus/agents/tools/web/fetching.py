@@ -16,16 +16,16 @@ import httpx
 import msgspec
 
 from threadbus.agents.tools.documents import NamedBytes, read_document, read_page
-from threadbus.agents.tools.errors import (
+from threadbus.agents.tools.parsing.model import Document, DocumentLimits
+from threadbus.agents.tools.web.screening import screen
+from threadbus.agents.tools.web.settings import WebSettings
+from threadbus.agents.tools.web_errors import (
     PageRefusedError,
     PageTimeoutError,
     PageTooLargeError,
     PageUnreachableError,
     TooManyRedirectsError,
 )
-from threadbus.agents.tools.parsing.model import Document, DocumentLimits
-from threadbus.agents.tools.web.screening import screen
-from threadbus.agents.tools.web.settings import WebSettings
 
 USER_AGENT: Final = "threadbus (agent; +web tool)"
 _OK: Final = 200

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import NamedTuple
 from urllib.parse import urlunsplit
 
-from threadbus.agents.tools.errors import AddressNotAllowedError, PageUnreachableError
 from threadbus.agents.tools.net import Ip, is_public, resolve, take_apart
 from threadbus.agents.tools.web.settings import WebSettings, network_of
+from threadbus.agents.tools.web_errors import AddressNotAllowedError, PageUnreachableError
 
 
 class Target(NamedTuple):

@@ -7,8 +7,8 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from threadbus.agents.tools.errors import BadSearchError, NoSearchError
 from threadbus.agents.tools.web.fetching import Web
+from threadbus.agents.tools.web_errors import BadSearchError, NoSearchError
 
 MAX_RESULTS: Final = 20
 _MAX_QUERY_CHARS: Final = 500
