@@ -21,7 +21,7 @@ from threadbus.bus import (
     ThreadClosedError,
     connect,
 )
-from threadbus.schemas import AgentCard, MessagePosted, TextPart, new_event_id
+from threadbus.schemas import MAIN_THREAD, AgentCard, MessagePosted, TextPart, new_event_id
 
 _POSTS = 600
 _KILLS = 1
@@ -114,3 +114,35 @@ async def test_nothing_is_lost_when_a_leader_is_killed(tmp_path: Path) -> None:
         assert [counted[event_id] for event_id in ids] == [1] * _POSTS
         assert seen == stored
         assert set(answered) == {"42"}
+
+
+@pytest.mark.cluster
+@pytest.mark.timeout(180)
+async def test_others_speak_while_tasks_end(tmp_path: Path) -> None:
+    """What comes between an answer and the end of its task does not cost the cluster its log."""
+    async with asyncio.timeout(150), AsyncExitStack() as stack:
+        servers = await stack.enter_async_context(cluster(tmp_path))
+        settings = BusSettings(url=",".join(server.url for server in servers), replicas=3)
+        user = await stack.enter_async_context(connect(settings, name="user"))
+        web = await stack.enter_async_context(connect(settings, name="web"))
+        for bus in (user, web):
+            await bus.registry.register(AgentCard(name=bus.name), holder="tests")
+        tasks = [
+            (await user.tasks.open("What is it?", to=[], participants=["web"])).event.task
+            for _ in range(20)
+        ]
+        over = asyncio.Event()
+
+        async def chat() -> None:
+            other = (await user.tasks.open("Talk", to=[], participants=["web"])).event.task
+            while not over.is_set():
+                await user.send(other, MAIN_THREAD, "And?")
+
+        chats = [asyncio.create_task(chat()) for _ in range(4)]
+        for task in tasks:
+            await web.tasks.submit_answer(task, "42")
+        over.set()
+        await asyncio.gather(*chats)
+
+        answers = [(await user.tasks.state(task)).answer for task in tasks]
+        assert all(answer is not None for answer in answers)

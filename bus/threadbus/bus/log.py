@@ -178,9 +178,10 @@ class EventLog(LogReader):
     async def append_pair(self, first: Event, second: Event) -> tuple[Appended, Appended]:
         """Append two events of one thread, *second* never without *first*; in one round trip.
 
-        Both are sent at once, the second on condition that the first is what the log ends with.
-        So it is refused where the first was, and where the first got lost or anything came
-        between; then each is appended by itself, the first before the second.
+        Where the log has one copy both are sent at once, the second on condition that the first is
+        what the log ends with. So it is refused where the first was, and where the first got lost
+        or anything came between; then, and with more copies, each is appended by itself, the first
+        before the second.
 
         Raises:
             AppendError: as :meth:`append`.
@@ -188,7 +189,8 @@ class EventLog(LogReader):
         Cancellation: none, the first, or both may be in the log; append them again to be sure.
         """
         state = await self.thread(first.task, first.thread)
-        if not (state.admits(first) and state.admits(second)):
+        chained = self._backend.log.can_chain and state.admits(first) and state.admits(second)
+        if not chained:
             return await self.append(first), await self.append(second)
         guard = Guard(control_filter(first.task, first.thread), state.last_ctl_seq)
         sent = (

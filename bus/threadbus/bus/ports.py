@@ -141,6 +141,11 @@ class LogPort(Protocol):
         """Whether a tail misses nothing between two calls of its loss handler."""
         ...
 
+    @property
+    def can_chain(self) -> bool:
+        """Whether an append may be on condition of the one before (:attr:`Guard.behind`)."""
+        ...
+
     async def append(
         self,
         subject: str,

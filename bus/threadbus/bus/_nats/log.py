@@ -104,6 +104,7 @@ class NatsLog:
         self._tails = NatsTails(client)
         self._closed = False
         self._tail_is_whole = False
+        self._is_alone = False
 
     @property
     def max_payload(self) -> int:
@@ -145,12 +146,24 @@ class NatsLog:
         """
         return self._tail_is_whole
 
+    @property
+    def can_chain(self) -> bool:
+        """Whether an append may be on condition of the one before.
+
+        Only of a stream with one copy. With several, the servers look at that condition when they
+        write and not before: where it fails, each of them takes it for a broken disk and gives the
+        stream up for good (nats-server 2.15.1).
+        """
+        return self._is_alone
+
     async def look_at_leader(self) -> None:
         """Find out who keeps the stream; after each connect, since it may be another server."""
-        self._tail_is_whole = False
+        self._tail_is_whole = self._is_alone = False
         info = await api(self._client, f"STREAM.INFO.{self._stream}")
         leader = info.cluster.leader if info.cluster is not None else ""
         alone = info.config.get("num_replicas") == 1
+        # A server outside of a cluster cannot be given more copies while we are connected.
+        self._is_alone = alone and not self._client.is_clustered
         self._tail_is_whole = alone and leader == self._client.server_name
 
     # appending

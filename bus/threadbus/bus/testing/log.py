@@ -184,6 +184,7 @@ class MemoryLog:
         self._store = store
         self.max_payload = max_payload
         self.tail_is_whole = True
+        self.can_chain = True
 
     async def append(
         self,
