@@ -2,7 +2,8 @@
 #
 #   PYTHON=python3.12   the Python to set up with (default: the first on the PATH that is new enough)
 #   MODEL=name          for `make demo`: a real model instead of the playbook
-#   ARGS='-k thread'    for `make test` and `make bench`: passed on
+#   ARGS='-k thread'    for `make test`, `make bench` and `make chaos`: passed on
+#   SEED= SCENARIO= MINUTES=  for `make chaos`
 VENV := .venv
 BIN := $(VENV)/bin
 # Most tests wait for a server or a process: more of them than cores.
@@ -10,7 +11,7 @@ PYTEST := $(BIN)/pytest -n 4 --dist loadfile
 SAY := @printf '\n==> %s\n'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint fix bench up docs clean
+.PHONY: help setup demo test check lint fix bench chaos up docs clean
 
 help:  ## Show this list
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -48,6 +49,10 @@ fix: setup  ## Repair what can be repaired: lint, format, generated files
 
 bench: setup  ## Measure against plain nats-py and print the ratios
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+chaos: setup  ## Break things under agents at work and check what is left (SEED=… SCENARIO=… MINUTES=…)
+	@$(BIN)/python -m tests.chaos $(if $(SEED),--seed '$(SEED)') $(if $(SCENARIO),--scenario '$(SCENARIO)') \
+		$(if $(MINUTES),--minutes '$(MINUTES)') $(ARGS)
 
 up: setup  ## Keep a server running in this terminal
 	@$(BIN)/bus up
