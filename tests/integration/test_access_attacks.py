@@ -249,6 +249,8 @@ async def test_the_registry_cannot_be_emptied(team: Secured, mallory: Attacker) 
         "$KV.PRESENCE.coder.one",
         "$KV.POSITIONS.exporter",
         "$KV.AGENTS.mallory.deeper",
+        "$KV.AGENTS.limits.mallory",
+        "$KV.AGENTS.limits._",
         "$JS.API.STREAM.CREATE.KV_POSITIONS",
     ):
         await mallory.refused(subject, b"{}")

@@ -151,10 +151,16 @@ def who_may(subject: str) -> str:
     tokens = subject.split(".")
     if "://" in subject:
         return "they were revoked or rotated: its operator makes new ones with `bus auth rotate`"
+    if tokens[0].startswith("_INBOX_"):
+        name = tokens[0].removeprefix("_INBOX_")
+        return f"they are not those of {name}: say with --as (BUS_AS) whose they are"
     if tokens[0] == "bus" and len(tokens) > 4:
-        return _named(tokens[4], "speaks")
+        muted = "; `bus auth list` shows who is muted"
+        return _named(tokens[4], "speaks") + muted
     if tokens[0] == "live" and len(tokens) > 3:
         return _named(tokens[3], "shows anything")
+    if subject.startswith("$KV.AGENTS.limits."):
+        return "only an operator sets limits"
     if subject.startswith(("$KV.AGENTS.", "$KV.PRESENCE.")):
         return _named(tokens[2], "keeps its record and its heartbeats")
     if subject.startswith("$KV.POSITIONS."):

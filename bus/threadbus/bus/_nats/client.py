@@ -338,10 +338,12 @@ class DirectClient(SteadyClient):
         self._outstanding.pop(key, None)
 
     def on_denied(self, text: str) -> None:
-        """Fail the requests on the subject that the server names in *text*, in lower case."""
+        """Fail what the server denies in *text*, in lower case: requests, or all answers."""
         for asked in list(self._outstanding.values()):
             if f'"{asked.subject.lower()}"' in text:
                 asked.fail(PermissionDeniedError("publishing", asked.subject))
+            elif f'"{self._answers_at.lower()}*"' in text:
+                asked.fail(PermissionDeniedError("subscribing", self._answers_at + "*"))
 
     def on_revoked(self, url: str) -> None:
         """Fail what was asked: the server does not let this identity in any more."""
