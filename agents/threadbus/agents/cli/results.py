@@ -340,6 +340,8 @@ class LimitsShown(msgspec.Struct, kw_only=True):
 
     agents: Annotated[list[AgentLimitsRow], _about("who has limits on record")]
     defaults: Annotated[dict[str, int], _about("what the settings say; 0 is no limit")]
+
+
 class BackupDone(msgspec.Struct, kw_only=True):
     """What `backup` and `restore` print."""
 
