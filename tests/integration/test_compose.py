@@ -21,7 +21,9 @@ from tests.support.eventually import eventually
 from tests.support.invariants import violations
 from tests.support.mcp_processes import host
 from tests.support.running_agents import find
-from threadbus.agents.cli.results import Asked
+from threadbus.agents.cli.results import (
+    Asked,
+)
 from threadbus.agents.teams.anemoi.script import SCRIPT
 from threadbus.bus import connect
 from threadbus.schemas import (

@@ -38,6 +38,7 @@ def test_the_wheel_holds_the_five_packages_and_nothing_else(tmp_path: Path) -> N
     assert packed == expected
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
     assert {line.split(" ")[0] for line in commands.splitlines() if "=" in line} == {
+        "archive",
         "bus",
         "busreplay",
         "gateway",

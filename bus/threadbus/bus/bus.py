@@ -63,9 +63,7 @@ class Bus:
         self._backend = backend
         self._log = log or EventLog(backend, settings)
         self.registry = registry or Registry(backend, settings)
-        """Who there is and who is living."""
         self.artifacts = Artifacts(backend, settings)
-        """The object store."""
         self._speaker = Speaker(name, self._log, self.registry, self.artifacts)
         self.settings = settings
         self.name = name

@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from threadbus.agents.cli.app import app, command, command_group
-from threadbus.agents.cli.results import (
+from threadbus.agents.cli.results_operating import (
     AuthChanged,
     AuthLimited,
     AuthList,

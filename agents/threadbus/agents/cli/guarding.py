@@ -11,11 +11,12 @@ from typing import Annotated, Final
 import typer
 
 from threadbus.agents.cli.app import command
-from threadbus.agents.cli.results import GuardLine
+from threadbus.agents.cli.results_operating import (
+    GuardLine,
+)
 from threadbus.agents.cli.shell import Shell
 from threadbus.agents.serving import stopping_on_signals
 from threadbus.bus import DEFAULT_TIMES, Bus, Runaway, RunawayGuard, access, record_runaway
-from threadbus.bus.access_errors import AccessError
 
 _LOOK_S: Final = 1.0
 _MOST_S: Final = 30 * 86_400
@@ -89,7 +90,7 @@ class Muter:
             await self._folder.mute(
                 runaway.sender, self._tenant, by=self.bus.name, reason=reason, until=until
             )
-        except AccessError as error:
+        except access.AccessError as error:
             self._say(runaway.sender, "not muted", f"{reason}; {error}")
             return
         reloaded = await access.reload_servers(self._folder.config)
@@ -104,7 +105,7 @@ class Muter:
             now = datetime.now(UTC)
             for name in [name for name, until in self._ends.items() if until <= now]:
                 del self._ends[name]
-                with contextlib.suppress(AccessError):
+                with contextlib.suppress(access.AccessError):
                     await self._folder.unmute(name, self._tenant)
                     await access.reload_servers(self._folder.config)
                     self._say(name, "may speak again", "")

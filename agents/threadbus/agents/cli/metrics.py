@@ -12,7 +12,9 @@ import typer
 
 from threadbus.agents.cli.app import command
 from threadbus.agents.cli.failures import UsageError
-from threadbus.agents.cli.results import MetricsServed
+from threadbus.agents.cli.results_operating import (
+    MetricsServed,
+)
 from threadbus.agents.cli.shell import Shell
 from threadbus.agents.monitoring import (
     Request,

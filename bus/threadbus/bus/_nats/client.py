@@ -73,29 +73,6 @@ class DirectClient(SteadyClient):
         self._last: list[bytes] = []
         self._corked = self._has_written = self._late = False
 
-    @property
-    def server_name(self) -> str:
-        """The name of the server at the other end."""
-        return str(self._server_info.get("server_name", ""))
-
-    @property
-    def server_version(self) -> str:
-        """The version of the server at the other end, as 2.15.1."""
-        return str(self._server_info.get("version", ""))
-
-    @property
-    def server_certificate(self) -> bytes | None:
-        """The certificate that the server showed, as DER; None without TLS."""
-        writer: asyncio.StreamWriter | None = getattr(self._transport, "_io_writer", None)
-        shown = None if writer is None else writer.get_extra_info("ssl_object")
-        found: bytes | None = None if shown is None else shown.getpeercert(binary_form=True)
-        return found
-
-    @property
-    def is_clustered(self) -> bool:
-        """Whether the server is one of a cluster."""
-        return bool(self._server_info.get("cluster"))
-
     # messages in
 
     async def _read_loop(self) -> None:

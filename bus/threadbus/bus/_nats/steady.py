@@ -31,6 +31,29 @@ class _QuietTransport(TcpTransport):
 class SteadyClient(Client):
     """A client that connects again whatever ended its connection."""
 
+    @property
+    def server_name(self) -> str:
+        """The name of the server at the other end."""
+        return str(self._server_info.get("server_name", ""))
+
+    @property
+    def server_version(self) -> str:
+        """The version of the server at the other end, as 2.15.1."""
+        return str(self._server_info.get("version", ""))
+
+    @property
+    def server_certificate(self) -> bytes | None:
+        """The certificate that the server showed, as DER; None without TLS."""
+        writer: asyncio.StreamWriter | None = getattr(self._transport, "_io_writer", None)
+        shown = None if writer is None else writer.get_extra_info("ssl_object")
+        found: bytes | None = None if shown is None else shown.getpeercert(binary_form=True)
+        return found
+
+    @property
+    def is_clustered(self) -> bool:
+        """Whether the server is one of a cluster."""
+        return bool(self._server_info.get("cluster"))
+
     async def _process_err(self, err_msg: str) -> None:
         """Take in an error that the server sends.
 

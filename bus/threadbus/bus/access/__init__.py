@@ -7,6 +7,7 @@ identities and their nkeys in files and writes the part of the server's configur
 from threadbus.bus.access.checking import check_config, reload_servers
 from threadbus.bus.access.folder import AccessFolder, default_access_folder
 from threadbus.bus.access.identities import Identity, Muted, Tenant
+from threadbus.bus.access_errors import AccessError
 from threadbus.bus.roles import (
     ANYBODY,
     EXTRAS,
@@ -23,6 +24,7 @@ __all__ = [
     "ANYBODY",
     "EXTRAS",
     "ROLES",
+    "AccessError",
     "AccessFolder",
     "Extra",
     "Identity",
