@@ -33,6 +33,7 @@ _A2A_JSON: Final = A2A_JSON_MEDIA_TYPE.encode()
 _STREAM: Final = b"text/event-stream"
 _KNOWN_STATUSES: Final = frozenset(pb.TaskState.keys())
 _CONTENT_TYPE: Final = -32005
+_PARSE: Final = -32700
 _INVALID_PARAMS: Final = -32602
 
 
@@ -55,6 +56,9 @@ class Wire:
             if body and not (kind == "application/json" or kind.endswith("+json")):
                 error = f"Content-Type is {kind[:80] or 'missing'}, and has to be application/json."
                 await _refuse(scope, send, _CONTENT_TYPE, "CONTENT_TYPE_NOT_SUPPORTED", error)
+                return
+            if not _is_utf8(body):
+                await _refuse(scope, send, _PARSE, "PARSE_ERROR", "The body is not UTF-8.")
                 return
             if _asks_for_unknown_status(_status_of(body)):
                 await _refuse(scope, send, _INVALID_PARAMS, "INVALID_PARAMS", _UNKNOWN, body)
@@ -149,6 +153,14 @@ def _numbered(event: bytes) -> bytes:
     return b"id: " + position.encode() + b"\r\n" + event
 
 
+def _is_utf8(body: bytes) -> bool:
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def _status_of(body: bytes) -> object:
     """Return the status filter of a JSON-RPC request; None where it has none."""
     if b'"ListTasks"' not in body:
@@ -175,7 +187,7 @@ def _asks_for_unknown_status(status: object) -> bool:
         return False
     if isinstance(status, int):
         return status not in pb.TaskState.values()
-    return status not in _KNOWN_STATUSES
+    return not isinstance(status, str) or status not in _KNOWN_STATUSES
 
 
 async def _refuse(
