@@ -14,11 +14,11 @@ from starlette.types import Receive, Scope, Send
 
 from tests.support.a2a_agent import agent as tck
 from tests.support.a2a_gateway import PATIENCE_S, Stepper, gateway, message, pieces
-from tests.support.running_agents import log_of
+from tests.support.running_agents import find, log_of
 from threadbus.gateways.a2a.sealing import Seal
 from threadbus.gateways.errors import SealError
 from threadbus.gateways.web.serving import Address, serving
-from threadbus.schemas import TaskId
+from threadbus.schemas import MentionDeadLettered, TaskId
 
 
 class Hook:
@@ -28,6 +28,9 @@ class Hook:
         self.got: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.refusals = 0
+        self.redirects = 0
+        self.location = ""
+        self.tried = 0
         self.url = ""
         self._changed = asyncio.Condition()
 
@@ -37,13 +40,18 @@ class Hook:
             return
         body = (await receive())["body"]
         status = 200
-        if self.refusals:
+        self.tried += 1
+        if self.redirects:
+            self.redirects -= 1
+            status = 307
+        elif self.refusals:
             self.refusals -= 1
             status = 503
         else:
             self.got.append(json.loads(body))
             self.headers.append({key.decode(): value.decode() for key, value in scope["headers"]})
-        await send({"type": "http.response.start", "status": status, "headers": []})
+        headers = [(b"location", self.location.encode())] if self.location else []
+        await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": b""})
         async with self._changed:
             self._changed.notify_all()
@@ -136,6 +144,54 @@ async def test_another_gateway_goes_on(bus_url: str, tmp_path: Path) -> None:
     # The last one before the end may have been delivered without being on record.
     assert list(dict.fromkeys(names)) == every
     assert len(names) <= len(every) + 1
+
+
+async def test_a_name_that_leads_elsewhere_later(
+    bus_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Public when it was configured and private when something is sent: nothing is sent there."""
+    loop = asyncio.get_running_loop()
+    resolve, asked = loop.getaddrinfo, 0
+
+    async def rebind(host: str, *more: Any, **options: Any) -> Any:
+        nonlocal asked
+        if host != "rebinds.example":
+            return await resolve(host, *more, **options)
+        asked += 1
+        # Screened before the message does anything, when it is configured, and then to send.
+        return await resolve("8.8.8.8" if asked <= 2 else "127.0.0.1", *more, **options)
+
+    async with hook() as told, gateway(bus_url, tck, push_key=tmp_path / "k") as (client, bus):
+        monkeypatch.setattr(loop, "getaddrinfo", rebind)
+        url = told.url.replace("http://127.0.0.1", "https://rebinds.example")
+        config = {"taskPushNotificationConfig": {"url": url}, "returnImmediately": True}
+        task = (await client.result("SendMessage", message("rebinds", configuration=config)))[
+            "task"
+        ]
+        (holder,) = [row for row in await bus.tasks.list() if task["id"] in row.title]
+        (dead,) = await find(bus, TaskId(holder.task), MentionDeadLettered)
+
+    assert asked >= 3
+    assert told.tried == 0
+    assert isinstance(dead.data, MentionDeadLettered)
+    assert "nothing may be sent" in dead.data.error.message
+    assert "127.0.0.1" not in dead.data.error.message
+
+
+async def test_a_redirect_is_not_followed(bus_url: str, tmp_path: Path) -> None:
+    """A receiver that sends us on is one that refuses; nobody else hears anything."""
+    async with (
+        hook() as told,
+        hook() as inside,
+        gateway(bus_url, tck, push_key=tmp_path / "k", push_allow=LOOPBACK) as (client, _),
+    ):
+        told.redirects, told.location = 2, inside.url
+        config = {"taskPushNotificationConfig": {"url": told.url, "token": HIDDEN}}
+        await client.result("SendMessage", message("redirected", configuration=config))
+        await told.until("COMPLETED")
+
+    assert told.redirects == 0
+    assert inside.tried == 0
 
 
 async def test_configurations(bus_url: str, tmp_path: Path) -> None:

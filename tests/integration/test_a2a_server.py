@@ -170,6 +170,55 @@ async def test_lists_are_filtered_and_paged(bus_url: str) -> None:
     assert refused.status_code == 400
 
 
+async def test_lists_by_time_and_size(bus_url: str) -> None:
+    """Lists: after a time, with artifacts and history where wanted, steady while tasks come."""
+    async with gateway(bus_url, tck) as (client, _):
+        ids = [(await client.send(f"t-{number}", contextId="timed"))["id"] for number in range(4)]
+        context = {"contextId": "timed"}
+        everything = (await client.result("ListTasks", context))["tasks"]
+        since = everything[2]["status"]["timestamp"]
+        later = await client.result("ListTasks", {**context, "statusTimestampAfter": since})
+        full = await client.result(
+            "ListTasks", {**context, "includeArtifacts": True, "historyLength": 0}
+        )
+        first = await client.result("ListTasks", {**context, "pageSize": 2})
+        await client.send("t-more", contextId="timed")
+        rest = {**context, "pageSize": 2, "pageToken": first["nextPageToken"]}
+        second = await client.result("ListTasks", rest)
+        none = await client.result("ListTasks", {"contextId": "nobody's"})
+        through = Client(client.url, client.http, "/agents/tck/rpc")
+        of_card = await through.result("ListTasks", context)
+        bad_time = await client.error("ListTasks", {"statusTimestampAfter": "yesterday"})
+
+    assert [task["id"] for task in everything] == list(reversed(ids))
+    assert {task["id"] for task in later["tasks"]} <= set(ids[2:])
+    assert all(task["artifacts"][0]["name"] == "answer" for task in full["tasks"])
+    assert not any(task.get("history") for task in full["tasks"])
+    pages = [task["id"] for page in (first, second) for task in page["tasks"]]
+    assert pages == list(reversed(ids))
+    assert none["tasks"] == []
+    assert none["totalSize"] == 0
+    # Those were asked through the card of the whole bus.
+    assert of_card["tasks"] == []
+    assert bad_time["code"] in {-32602, -32700}
+
+
+async def test_separators_over_rest(bus_url: str) -> None:
+    """Over HTTP+JSON too the line ends of Unicode cut no event of a stream, in and out."""
+    text = "a\u2028b\u2029c\u0085d"
+    async with gateway(bus_url, tck) as (client, _):
+        raw = await client.http.post(
+            client.url + "/rest/message:stream",
+            json=message("rest-lines", "x" + text),
+            headers={"A2A-Version": "1.0"},
+        )
+    events = [line[6:] for line in raw.text.splitlines() if line.startswith("data: ")]
+
+    assert not {"\u2028", "\u2029", "\u0085"} & set(raw.text)
+    assert json.loads(events[0])["task"]["history"][0]["parts"][0]["text"] == "x" + text
+    assert "COMPLETED" in events[-1]
+
+
 async def test_a_context_goes_on(bus_url: str) -> None:
     """Each further task of a context names the one before it as its cause."""
     async with gateway(bus_url, tck) as (client, bus):
