@@ -6,6 +6,7 @@ import asyncio
 import base64
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,14 +17,13 @@ import pytest
 from tests.support.a2a_gateway import Client
 from tests.support.busreplay import busreplay
 from tests.support.cli import Cli
-from tests.support.compose import ROOT, Deployment, deployed
+from tests.support.compose import ROOT, Deployment, deployed, run
+from tests.support.docs import commands_of
 from tests.support.eventually import eventually
 from tests.support.invariants import violations
 from tests.support.mcp_processes import host
 from tests.support.running_agents import find
-from threadbus.agents.cli.results import (
-    Asked,
-)
+from threadbus.agents.cli.results import Asked, Tasks
 from threadbus.agents.teams.anemoi.script import SCRIPT
 from threadbus.bus import connect
 from threadbus.schemas import (
@@ -38,6 +38,7 @@ from threadbus.schemas import (
 pytestmark = pytest.mark.timeout(900)
 
 EXAMPLE = ROOT / "ops" / "compose" / "example"
+PAGE = ROOT / "docs" / "operations" / "compose.md"
 QUESTION = (EXAMPLE / "question.txt").read_text(encoding="utf-8").strip()
 TEAM = list(SCRIPT.agents)
 FILES = ("passengers.csv", "minutes.md")
@@ -92,23 +93,30 @@ def test_every_container_is_bounded_and_has_no_privileges(deployment: Deployment
         assert "ro" in root.split(","), name
 
 
-async def test_a_question_is_answered_replayed_and_traced(deployment: Deployment, bus: Cli) -> None:
-    """`bus ask` on this machine; its log is a run for busreplay and a trace in Jaeger."""
-    ran = await bus("ask", *words_of_the_question(), "--timeout", "170", "--json")
-    assert ran.code == 0, ran.err
-    asked = ran.json(Asked)
-    assert "41,942" in (asked.answer or "")
-    assert "42,000" in (asked.answer or "")
+def question_of_the_page() -> str:
+    """Return the commands with which the documentation asks."""
+    _, found, after = PAGE.read_text(encoding="utf-8").partition("test_compose.py runs this -->")
+    assert found
+    return "\n".join(commands_of(after.split("```")[1]))
 
-    run = await asyncio.to_thread(busreplay, asked.task, BUS_URL=deployment.url)
-    assert run.returncode == 0, run.stderr
-    told = run.stdout.decode()
+
+async def test_a_question_is_answered_replayed_and_traced(deployment: Deployment, bus: Cli) -> None:
+    """The page's `bus ask`; its log is a run for busreplay and a trace in Jaeger."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    asking = ["sh", "-euc", question_of_the_page()]
+    answer = await asyncio.to_thread(run, asking, {**bus.env, "PATH": path})
+    assert "41,942" in answer
+    assert "42,000" in answer
+    ((task,),) = [[one.task for one in (await bus("tasks", "--json")).json(Tasks).tasks]]
+
+    replayed = await asyncio.to_thread(busreplay, task, BUS_URL=deployment.url)
+    assert replayed.returncode == 0, replayed.stderr
+    told = replayed.stdout.decode()
     assert "submits the answer" in told
-    # What the coding worker ran had no network and saw no files but its own.
     assert "The code ended with exit status 0." in told
 
-    await deployment.jaeger.has(asked.task, 100)
-    spans = await deployment.jaeger.spans(asked.task)
+    await deployment.jaeger.has(task, 100)
+    spans = await deployment.jaeger.spans(task)
     assert {span["service"] for span in spans} >= set(TEAM)
 
 
@@ -120,7 +128,7 @@ async def test_an_mcp_host_asks_an_agent(deployment: Deployment) -> None:
     assert refused.status_code == 401
     async with host(url, deployment.token("my-editor")) as editor:
         answered = await editor.call(
-            "ask", agent="web", question="Read http://ostwick:8080/rules.html", timeout_s=60
+            "ask", agent="web", question="Read http://ostwick:8080/rules.html", timeout_s=25
         )
 
     # The playbook's words for whoever just talks to this agent.
