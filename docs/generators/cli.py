@@ -13,9 +13,7 @@ import msgspec
 import typer.main
 
 from threadbus.agents.cli.exits import MEANINGS
-from threadbus.agents.cli.results import (
-    OF_COMMAND,
-)
+from threadbus.agents.cli.results import OF_COMMAND
 from threadbus.agents.cli.settings import MODEL_VARIABLES, OTHER_VARIABLES
 from threadbus.agents.cli.tree import app
 from threadbus.bus import SETTINGS, BusSettings

@@ -8,9 +8,7 @@ from pathlib import Path
 import msgspec
 
 from tests.support.cli import ended, environment, process
-from threadbus.agents.cli.results import (
-    Demo,
-)
+from threadbus.agents.cli.results import Demo
 from threadbus.schemas import (
     AnswerSubmitted,
     ConsensusReached,

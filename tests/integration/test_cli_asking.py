@@ -14,9 +14,7 @@ import pytest
 from tests.support.cli import Cli, echo, ended, gated, line_with, living, process
 from tests.support.eventually import PATIENCE_S
 from threadbus.agents import Agent, GiveUpError, Mention
-from threadbus.agents.cli.results import (
-    Asked,
-)
+from threadbus.agents.cli.results import Asked
 from threadbus.bus import connect
 from threadbus.schemas import FilePart, MentionStored, Recorded, TaskOpened, TextPart
 

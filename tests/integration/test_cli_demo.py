@@ -16,9 +16,7 @@ from tests.support.cli import ended, environment, line_with, process
 from tests.support.embedded_servers import is_gone
 from tests.support.eventually import eventually
 from tests.support.tree import ROOT
-from threadbus.agents.cli.results import (
-    Demo,
-)
+from threadbus.agents.cli.results import Demo
 from threadbus.schemas import Event, ModelCalled, decode_event
 
 AGENTS = ("planner", "document", "coder", "answer")

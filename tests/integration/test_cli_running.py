@@ -13,11 +13,7 @@ import pytest
 from tests.support.cli import Cli, ended, environment, line_with, process
 from tests.support.embedded_servers import is_gone
 from tests.support.eventually import eventually
-from threadbus.agents.cli.results import (
-    Project,
-    Running,
-    Up,
-)
+from threadbus.agents.cli.results import Project, Running, Up
 from threadbus.bus import connect
 
 AGENT = """\

@@ -16,10 +16,7 @@ from tests.support.cli import Cli, echo, ended, environment, line_with, living, 
 from tests.support.compose import require_images, run
 from tests.support.eventually import eventually
 from tests.support.jaeger import Jaeger, free_ports
-from threadbus.agents.cli.results import (
-    Asked,
-    Up,
-)
+from threadbus.agents.cli.results import Asked, Up
 
 IMAGE = "threadbus-offline/jaeger:local"
 

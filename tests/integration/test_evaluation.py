@@ -13,9 +13,7 @@ from tests.support.agent_process import agent_process
 from tests.support.cli import Cli, ended, process
 from tests.support.eventually import eventually
 from tests.support.tree import ROOT
-from threadbus.agents.cli.results import (
-    Evaluated,
-)
+from threadbus.agents.cli.results import Evaluated
 from threadbus.agents.evaluation.report import Report
 from threadbus.agents.model import PLAYBOOK
 from threadbus.agents.model.playbook import PlaybookServer

@@ -7,9 +7,7 @@ from pathlib import Path
 
 from tests.support.cli import ended, environment, process
 from tests.support.eventually import eventually
-from threadbus.agents.cli.results import (
-    Evaluated,
-)
+from threadbus.agents.cli.results import Evaluated
 
 
 def lines(path: Path) -> int:

@@ -10,9 +10,7 @@ import msgspec
 from tests.support.busreplay import busreplay
 from tests.support.cli import ended, environment, process
 from tests.support.tree import ROOT
-from threadbus.agents.cli.results import (
-    Demo,
-)
+from threadbus.agents.cli.results import Demo
 from threadbus.replay import FindingKind, Timeline
 
 

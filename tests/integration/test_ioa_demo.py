@@ -13,9 +13,7 @@ from tests.support.invariants import violations
 from tests.support.model_servers import playing
 from tests.support.running_agents import find
 from tests.support.tree import ROOT
-from threadbus.agents.cli.results import (
-    Demo,
-)
+from threadbus.agents.cli.results import Demo
 from threadbus.agents.model import PLAYBOOK
 from threadbus.agents.teams.script import load_team
 from threadbus.bus import connect

@@ -11,9 +11,7 @@ from tests.support.cli import ended, environment, process
 from tests.support.invariants import violations
 from tests.support.running_agents import find
 from tests.support.tree import ROOT
-from threadbus.agents.cli.results import (
-    Demo,
-)
+from threadbus.agents.cli.results import Demo
 from threadbus.agents.model import PLAYBOOK
 from threadbus.agents.model.playbook import PlaybookServer
 from threadbus.agents.teams.york.script import SCRIPT

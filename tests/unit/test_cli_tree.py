@@ -10,9 +10,7 @@ import typer.main
 
 from threadbus.agents.cli.exits import MEANINGS, ExitCode, code_of
 from threadbus.agents.cli.failures import CommandError, TaskLookupError, UsageError
-from threadbus.agents.cli.results import (
-    OF_COMMAND,
-)
+from threadbus.agents.cli.results import OF_COMMAND
 from threadbus.agents.cli.tree import app
 from threadbus.agents.teams.script import DemoError
 from threadbus.bus import SETTINGS, NoServerError, ThreadClosedError, WaitTimeoutError

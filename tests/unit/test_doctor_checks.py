@@ -32,10 +32,7 @@ from threadbus.agents.cli.checking_streams import (
 from threadbus.agents.cli.failures import AgentLivingError, MonitorError
 from threadbus.agents.cli.findings import hidden
 from threadbus.agents.cli.monitor import ConnectionRow, Monitor, ServerPage
-from threadbus.agents.cli.results import (
-    Check,
-    WaitingRow,
-)
+from threadbus.agents.cli.results import Check, WaitingRow
 from threadbus.agents.monitoring import WaitingFacts
 from threadbus.bus import (
     AccountFacts,

@@ -18,9 +18,7 @@ from threadbus.agents.cli.failures import UsageError
 from threadbus.agents.cli.follow import follow
 from threadbus.agents.cli.live import LiveView
 from threadbus.agents.cli.lookup import find_task
-from threadbus.agents.cli.results import (
-    Asked,
-)
+from threadbus.agents.cli.results import Asked
 from threadbus.agents.cli.shell import Shell
 from threadbus.agents.cli.text import typed
 from threadbus.bus import (

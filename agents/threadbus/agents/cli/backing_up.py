@@ -9,9 +9,7 @@ from typing import Annotated
 import typer
 
 from threadbus.agents.cli.app import command
-from threadbus.agents.cli.results_operating import (
-    BackupDone,
-)
+from threadbus.agents.cli.results_operating import BackupDone
 from threadbus.agents.cli.shell import Shell, cell, table
 from threadbus.agents.cli.text import plural
 from threadbus.bus import backup

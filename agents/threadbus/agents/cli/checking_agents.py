@@ -6,10 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from threadbus.agents.cli.findings import MAX_SKEW_NS, S, named, note, ok, wrong
-from threadbus.agents.cli.results import (
-    Check,
-    WaitingRow,
-)
+from threadbus.agents.cli.results import Check, WaitingRow
 from threadbus.agents.cli.text import duration, plural
 from threadbus.agents.monitoring import WaitingFacts
 from threadbus.bus import ConsumerFacts, Entry, LivingAgent

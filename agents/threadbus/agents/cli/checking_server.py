@@ -18,9 +18,7 @@ from threadbus.agents.cli.findings import (
     wrong,
 )
 from threadbus.agents.cli.monitor import ConnectionRow, Monitor
-from threadbus.agents.cli.results import (
-    Check,
-)
+from threadbus.agents.cli.results import Check
 from threadbus.agents.cli.text import duration, neutral, size
 from threadbus.bus import AccountFacts, ConsumerFacts, Health
 

@@ -15,9 +15,7 @@ from threadbus.agents.cli.findings import (
     share,
     wrong,
 )
-from threadbus.agents.cli.results import (
-    Check,
-)
+from threadbus.agents.cli.results import Check
 from threadbus.agents.cli.text import duration, size
 from threadbus.bus import Health, SourceFacts, StorageFacts, StreamFacts, StreamHealth
 

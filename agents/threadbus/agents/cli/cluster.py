@@ -11,10 +11,7 @@ import typer
 
 from threadbus.agents.cli.app import app, command, command_group
 from threadbus.agents.cli.exits import ExitCode
-from threadbus.agents.cli.results_operating import (
-    ClusterMade,
-    CopiesSet,
-)
+from threadbus.agents.cli.results_operating import ClusterMade, CopiesSet
 from threadbus.agents.cli.shell import Shell, cell, table
 from threadbus.agents.cli.text import plural, safe_url
 from threadbus.bus import cluster, server

@@ -21,9 +21,7 @@ from threadbus.agents.cli.asking import answer_parts
 from threadbus.agents.cli.exits import ExitCode
 from threadbus.agents.cli.follow import follow
 from threadbus.agents.cli.live import LiveView
-from threadbus.agents.cli.results import (
-    Demo,
-)
+from threadbus.agents.cli.results import Demo
 from threadbus.agents.cli.shell import Shell
 from threadbus.agents.cli.text import neutral
 from threadbus.agents.demo import DemoTeam, demo_team, export

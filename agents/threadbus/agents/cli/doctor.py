@@ -37,10 +37,7 @@ from threadbus.agents.cli.exits import ExitCode
 from threadbus.agents.cli.failures import MonitorError, UsageError
 from threadbus.agents.cli.findings import hidden, note, ok, wrong
 from threadbus.agents.cli.monitor import Monitor, look_at_monitor
-from threadbus.agents.cli.results import (
-    Check,
-    Diagnosis,
-)
+from threadbus.agents.cli.results import Check, Diagnosis
 from threadbus.agents.cli.shell import Shell
 from threadbus.agents.cli.status import (
     UNKNOWN,

@@ -16,9 +16,7 @@ import typer
 from threadbus.agents.cli.app import command
 from threadbus.agents.cli.exits import ExitCode
 from threadbus.agents.cli.failures import UsageError
-from threadbus.agents.cli.results import (
-    Evaluated,
-)
+from threadbus.agents.cli.results import Evaluated
 from threadbus.agents.cli.shell import Shell
 from threadbus.agents.cli.text import one_line, plural
 from threadbus.agents.demo import demo_team

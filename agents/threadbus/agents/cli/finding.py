@@ -9,9 +9,7 @@ import typer
 
 from threadbus.agents.cli.app import command
 from threadbus.agents.cli.failures import UsageError
-from threadbus.agents.cli.results import (
-    Found,
-)
+from threadbus.agents.cli.results import Found
 from threadbus.agents.cli.shell import Shell, cell, table
 from threadbus.agents.cli.text import one_line
 from threadbus.agents.discovery import (

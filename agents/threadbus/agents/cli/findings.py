@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from threadbus.agents.cli.results import (
-    Check,
-)
+from threadbus.agents.cli.results import Check
 from threadbus.bus import Unseen
 
 S: Final = 1_000_000_000

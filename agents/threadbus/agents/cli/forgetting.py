@@ -8,10 +8,7 @@ import typer
 
 from threadbus.agents.cli.app import command
 from threadbus.agents.cli.failures import AgentLivingError
-from threadbus.agents.cli.results_operating import (
-    Forgot,
-    ForgottenRow,
-)
+from threadbus.agents.cli.results_operating import Forgot, ForgottenRow
 from threadbus.agents.cli.shell import Shell
 from threadbus.agents.cli.text import plural
 from threadbus.bus import Forgotten

@@ -11,9 +11,7 @@ from typing import Annotated, Final
 import typer
 
 from threadbus.agents.cli.app import command
-from threadbus.agents.cli.results_operating import (
-    GuardLine,
-)
+from threadbus.agents.cli.results_operating import GuardLine
 from threadbus.agents.cli.shell import Shell
 from threadbus.agents.serving import stopping_on_signals
 from threadbus.bus import DEFAULT_TIMES, Bus, Runaway, RunawayGuard, access, record_runaway

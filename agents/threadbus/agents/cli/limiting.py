@@ -10,11 +10,7 @@ import msgspec
 import typer
 
 from threadbus.agents.cli.app import app, command, command_group
-from threadbus.agents.cli.results_operating import (
-    AgentLimitsRow,
-    LimitRow,
-    LimitsShown,
-)
+from threadbus.agents.cli.results_operating import AgentLimitsRow, LimitRow, LimitsShown
 from threadbus.agents.cli.shell import Shell, cell, table
 from threadbus.agents.cli.text import typed
 from threadbus.bus import Limit

@@ -13,13 +13,7 @@ from threadbus.agents.cli.failures import UsageError
 from threadbus.agents.cli.follow import closing
 from threadbus.agents.cli.live import LiveView
 from threadbus.agents.cli.lookup import find_task
-from threadbus.agents.cli.results import (
-    AgentRow,
-    Agents,
-    Tasks,
-    ThreadRow,
-    Threads,
-)
+from threadbus.agents.cli.results import AgentRow, Agents, Tasks, ThreadRow, Threads
 from threadbus.agents.cli.shell import Shell, cell, table
 from threadbus.agents.cli.text import ago, neutral, one_line
 from threadbus.bus import LivingAgent

@@ -12,9 +12,7 @@ import typer
 
 from threadbus.agents.cli.app import command
 from threadbus.agents.cli.failures import UsageError
-from threadbus.agents.cli.results_operating import (
-    MetricsServed,
-)
+from threadbus.agents.cli.results_operating import MetricsServed
 from threadbus.agents.cli.shell import Shell
 from threadbus.agents.monitoring import (
     Request,

@@ -7,9 +7,7 @@ from typing import Annotated
 import typer
 
 from threadbus.agents.cli.app import command
-from threadbus.agents.cli.results import (
-    Registered,
-)
+from threadbus.agents.cli.results import Registered
 from threadbus.agents.cli.shell import Shell
 from threadbus.agents.cli.text import typed
 from threadbus.bus import new_instance

@@ -21,10 +21,7 @@ from threadbus.agents.cli.app import command
 from threadbus.agents.cli.exits import ExitCode
 from threadbus.agents.cli.failures import UsageError
 from threadbus.agents.cli.jaeger import OTLP_PORT, UI_PORT, running_jaeger
-from threadbus.agents.cli.results import (
-    Running,
-    Up,
-)
+from threadbus.agents.cli.results import Running, Up
 from threadbus.agents.cli.shell import Shell
 from threadbus.agents.cli.text import safe_url
 from threadbus.agents.loading import load_agent

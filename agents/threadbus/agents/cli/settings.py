@@ -10,10 +10,7 @@ import typer
 from rich.text import Text
 
 from threadbus.agents.cli.app import command
-from threadbus.agents.cli.results import (
-    Config,
-    SettingRow,
-)
+from threadbus.agents.cli.results import Config, SettingRow
 from threadbus.agents.cli.shell import Shell, cell, table
 from threadbus.agents.cli.text import safe_url
 from threadbus.bus import SETTINGS

@@ -9,9 +9,7 @@ import typer
 
 from threadbus.agents.cli.app import command
 from threadbus.agents.cli.failures import UsageError
-from threadbus.agents.cli.results import (
-    Project,
-)
+from threadbus.agents.cli.results import Project
 from threadbus.agents.cli.shell import Shell
 from threadbus.schemas import canonical_agent_name, parse_agent_name
 

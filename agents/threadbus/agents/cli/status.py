@@ -12,11 +12,7 @@ import msgspec
 from rich.text import Text
 
 from threadbus.agents.cli.app import command
-from threadbus.agents.cli.results import (
-    Status,
-    StreamRow,
-    WaitingRow,
-)
+from threadbus.agents.cli.results import Status, StreamRow, WaitingRow
 from threadbus.agents.cli.shell import Shell, cell, table
 from threadbus.agents.cli.text import duration, neutral, safe_url, size
 from threadbus.agents.monitoring import WaitingFacts, inbox_streams, look_at_waiting

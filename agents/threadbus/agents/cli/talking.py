@@ -10,9 +10,7 @@ from threadbus.agents.cli.app import command
 from threadbus.agents.cli.asking import tell_stored
 from threadbus.agents.cli.failures import UsageError
 from threadbus.agents.cli.lookup import find_task
-from threadbus.agents.cli.results import (
-    Said,
-)
+from threadbus.agents.cli.results import Said
 from threadbus.agents.cli.shell import Shell
 from threadbus.agents.cli.text import typed
 from threadbus.bus import Appended
