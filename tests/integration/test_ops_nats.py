@@ -115,7 +115,7 @@ async def test_a_mirror_replays_what_left_the_log(tmp_path: Path) -> None:
         before = await _replayed(task, hub)
 
         async def is_mirrored() -> bool:
-            return (await _api(leaf, "INFO"))["state"]["messages"] == 1
+            return bool((await _api(leaf, "INFO"))["state"]["messages"] == 1)
 
         await eventually(is_mirrored, "the mirror has it")
         since = time.time_ns()
