@@ -16,6 +16,7 @@ from threadbus.agents.monitoring.counts import (
     Counts,
     Histogram,
     Labels,
+    label_key,
     label_values,
 )
 from threadbus.agents.monitoring.errors import MetricsMissingError
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     )
 
 _NS: Final = 1_000_000_000
+_OUTCOMES: Final = ("ended", "failed")
 
 
 class Shown:
@@ -54,6 +56,7 @@ class Shown:
     ) -> None:
         self._numbers: Mapping[str, Mapping[str, int]] = {}
         self._durations: Mapping[str, Mapping[str, Histogram]] = {}
+        self._agents: tuple[str, ...] = ()
         self._since = 0.0
         gauges: dict[str, dict[Labels, float]] = {} if sample is None else dict(sample.gauges)
         gauges["up"] = {(): is_up}
@@ -63,6 +66,7 @@ class Shown:
         if counts is not None:
             self._numbers = copy.deepcopy(counts.numbers)
             self._durations = copy.deepcopy(counts.durations)
+            self._agents = tuple(counts.names.get("agent", ()))
             self._since = (counts.since or time.time_ns()) / _NS
             gauges["tasks_open"] = {(): tasks_open}
             gauges["counted_sequence"] = {(): counts.seq}
@@ -84,12 +88,22 @@ class Shown:
         from prometheus_client.core import CounterMetricFamily
 
         made = CounterMetricFamily(_name(family), family.about, labels=family.labels)
-        series = self._numbers.get(family.name, {})
-        if not family.labels and not series:
-            series = {"": 0}
+        # What begins at 1 has not increased, for Prometheus: the first one would be missed.
+        series = {**self._zeros(family), **self._numbers.get(family.name, {})}
         for key, value in sorted(series.items()):
             made.add_metric(label_values(key), value, created=self._since)
         return made
+
+    def _zeros(self, family: Family) -> dict[str, int]:
+        if not family.labels:
+            return {"": 0}
+        if family.labels == ("agent",):
+            return {label_key([agent]): 0 for agent in self._agents}
+        if family.labels == ("agent", "outcome"):
+            return {
+                label_key([agent, outcome]): 0 for agent in self._agents for outcome in _OUTCOMES
+            }
+        return {}
 
     def _histogram(self, family: Family) -> HistogramMetricFamily:
         from prometheus_client.core import HistogramMetricFamily
