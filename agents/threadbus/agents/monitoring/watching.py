@@ -20,6 +20,7 @@ from threadbus.agents.monitoring.sampling import Sample, take_sample
 from threadbus.bus import Bus, BusError, Health, ReadError
 
 _AT_A_TIME: Final = 256
+_LOOK_S: Final = 10.0
 _log: Any = structlog.get_logger("threadbus.agents")
 
 
@@ -144,9 +145,10 @@ class Watcher:
     async def look_once(self) -> None:
         """Look at the server; where it does not answer, what was seen before stays."""
         try:
-            self._sample = await take_sample(
-                self._bus, lambda agent: self._counter.label("agent", agent)
-            )
+            async with asyncio.timeout(_LOOK_S):
+                self._sample = await take_sample(
+                    self._bus, lambda agent: self._counter.label("agent", agent)
+                )
         except (BusError, TimeoutError) as error:
             self._is_up = False
             _log.warning("the server was not looked at", reason=str(error) or "no answer in time")
