@@ -54,8 +54,8 @@ from threadbus.bus import Bus, BusError, ConnectError, Health, LivingAgent, Stor
 _T = TypeVar("_T")
 _MAX_EVENTS: Final = 100_000
 _START: Final = (
-    "start a server with `bus up`, or point --url or BUS_URL at one; of a cluster more than half of "
-    "the servers must be there"
+    "start a server with `bus up`, or point --url or BUS_URL at one; of a cluster more than half "
+    "of the servers must be there"
 )
 
 
