@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,7 +13,7 @@ import msgspec
 import pytest
 
 from tests.support.access import Attacker, Secured, attackers, secured
-from tests.support.bus_env import comes_to, entries_of, soon, types_of
+from tests.support.bus_env import DEADLINE_S, comes_to, entries_of, soon, types_of
 from tests.support.busreplay import busreplay
 from threadbus.replay.verifying import Report
 from threadbus.schemas import (
@@ -30,10 +31,14 @@ from threadbus.schemas import (
 )
 
 
-@pytest.fixture
-async def team(tmp_path: Path) -> AsyncIterator[Secured]:
-    """A server with the agents web and coder, and mallory, who has a key as well."""
-    async with secured(tmp_path, "web", "coder", "mallory") as made:
+@pytest.fixture(params=["together", "apart"])
+async def team(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Secured]:
+    """A server with the agents web and coder, and mallory, who has a key as well.
+
+    The clients share an account with the streams, or have one of their own.
+    """
+    apart: bool = request.param == "apart"
+    async with secured(tmp_path, "web", "coder", "mallory", apart=apart) as made:
         yield made
 
 
@@ -110,8 +115,10 @@ async def test_an_answer_cannot_be_sent_under_another_name(
     """What the server is made to say under another's name is dropped by every reader.
 
     A client may name any subject for an answer. So an event of one's own can be read back "to" the
-    subject of somebody else, who never said it. The server cannot refuse that.
+    subject of somebody else, who never said it. The server cannot refuse that, unless the streams
+    are in an account of their own: then the answer goes where no stream is.
     """
+    is_apart = team.folder.tenants()[0].apart
     task = await team.task("web", "coder", "mallory")
     body = encode_event(forged(task, "coder", "web"))
     seq = json.loads(await mallory.ask(f"bus.{task}.main.obs.mallory", body))["seq"]
@@ -125,11 +132,18 @@ async def test_an_answer_cannot_be_sent_under_another_name(
         async def kinds() -> list[str]:
             return [type(entry).__name__ for entry in await entries_of(web, task)]
 
-        await comes_to(kinds, ["Recorded", "Rejected", "Rejected"])
-        relayed = (await entries_of(web, task))[-1]
-        assert isinstance(relayed, Rejected)
-        assert relayed.subject == target
-        assert relayed.reason.startswith("relayed:")
+        if is_apart:
+            # What is sent next is stored behind where the answer would be.
+            await mallory.ask(f"bus.{task}.main.obs.mallory", b"behind")
+            assert await kinds() == ["Recorded", "Rejected", "Rejected"]
+            entries = await entries_of(web, task)
+            assert target not in [one.subject for one in entries if isinstance(one, Rejected)]
+        else:
+            await comes_to(kinds, ["Recorded", "Rejected", "Rejected"])
+            relayed = (await entries_of(web, task))[-1]
+            assert isinstance(relayed, Rejected)
+            assert relayed.subject == target
+            assert relayed.reason.startswith("relayed:")
         # The mention in the inbox is dropped too, and what is true comes after it.
         async with team.bus("coder") as coder:
             sent = await coder.send(task, MAIN_THREAD, "I say this.", mentions=["web"])
@@ -287,6 +301,31 @@ async def test_the_answer_of_a_request_is_no_command(team: Secured, mallory: Att
         assert len(await web.registry.list()) == 3
         assert await types_of(web, task) == ["task.opened"]
         await web.registry.presence()
+
+
+async def test_an_answer_acknowledges_nothing(team: Secured, mallory: Attacker) -> None:
+    """An answer that says "+ACK" to the inbox of another takes nothing out of it."""
+    task = await team.task("web", "coder", "mallory")
+    subjects = [
+        f"$JS.ACK.MENTIONS.agent-web.1.{seq}.{seq}.{time.time_ns()}.0" for seq in range(1, 4)
+    ]
+    async with (
+        team.bus("web") as web,
+        web.inbox() as inbox,
+        team.bus("operator") as operator,
+        attackers(team, "operator") as (raw,),
+    ):
+        await soon(inbox.next())
+        for body in (b"+ACK", b"+TERM", b""):
+            seq = json.loads(await mallory.ask(f"bus.{task}.main.obs.mallory", body))["seq"]
+            for subject in subjects:
+                await mallory.relay("$JS.API.DIRECT.GET.BUS", b'{"seq":%d}' % seq, subject)
+                await mallory.relay("$JS.API.INFO", b"", subject)
+        assert await operator.pending_mentions() == {"web": 1}
+        for subject in subjects:
+            await raw.client.publish(subject, b"+ACK")
+        await raw.client.flush(int(DEADLINE_S))
+        await comes_to(operator.pending_mentions, {})
 
 
 async def test_nobody_subscribes_to_everything(mallory: Attacker) -> None:

@@ -150,10 +150,11 @@ async def test_a_tenant_may_have_so_many_connections(team: Secured) -> None:
             pass
 
 
-async def test_tenants_see_nothing_of_one_another(team: Secured) -> None:
+@pytest.mark.parametrize("apart", [False, True], ids=["together", "apart"])
+async def test_tenants_see_nothing_of_one_another(team: Secured, apart: bool) -> None:
     """Streams, registry, presence, live messages and agents of one name are those of a tenant."""
     task = await team.task("web", "coder")
-    await team.folder.init("other")
+    await team.folder.init("other", apart=apart)
     await team.folder.add("web", access.Role.AGENT, tenant="other")
     await team.server.reload()
     heard: list[object] = []

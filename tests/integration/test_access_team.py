@@ -30,11 +30,12 @@ from threadbus.schemas import (
 )
 
 
-async def test_the_demo_team_answers_with_a_key_each(tmp_path: Path) -> None:
+@pytest.mark.parametrize("apart", [False, True], ids=["together", "apart"])
+async def test_the_demo_team_answers_with_a_key_each(tmp_path: Path, apart: bool) -> None:
     """Four agents as processes and whoever asks: none of them may more than its role."""
     script = load_team("report")
     async with (
-        secured(tmp_path, "user", *script.agents) as made,
+        secured(tmp_path, "user", *script.agents, apart=apart) as made,
         PlaybookServer(script.playbook) as playbook,
         AsyncExitStack() as stack,
     ):
@@ -105,10 +106,11 @@ def make_lead() -> Agent:
     return lead
 
 
-async def test_an_agent_may_do_all_that_agents_do(tmp_path: Path) -> None:
+@pytest.mark.parametrize("apart", [False, True], ids=["together", "apart"])
+async def test_an_agent_may_do_all_that_agents_do(tmp_path: Path, apart: bool) -> None:
     """Assign, ask, threads, artifacts, quick questions, dead letters, input, live, follow, wait."""
     async with (
-        secured(tmp_path, "lead", "helper", "user") as made,
+        secured(tmp_path, "lead", "helper", "user", apart=apart) as made,
         made.bus("lead") as lead,
         made.bus("helper") as helper,
         made.bus("user") as user,

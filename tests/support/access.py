@@ -51,11 +51,14 @@ class Secured:
 
 @asynccontextmanager
 async def secured(
-    path: Path, *agents: str, settings: server.ServerSettings | None = None
+    path: Path,
+    *agents: str,
+    settings: server.ServerSettings | None = None,
+    apart: bool = False,
 ) -> AsyncGenerator[Secured]:
     """Run a server with a tenant, its operator and some agents; its streams are there."""
     folder = access.AccessFolder(path / "auth")
-    await folder.init()
+    await folder.init(apart=apart)
     for name in agents:
         await folder.add(name, access.Role.AGENT)
     limits = settings or server.ServerSettings()

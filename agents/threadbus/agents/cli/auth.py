@@ -40,10 +40,20 @@ _MAIN: Final = "main"
 
 
 @command("init", group=group)
-async def init(shell: Shell, folder: FolderOption = None, tenant: TenantOption = _MAIN) -> None:
+async def init(
+    shell: Shell,
+    folder: FolderOption = None,
+    tenant: TenantOption = _MAIN,
+    apart: Annotated[
+        bool,
+        typer.Option(
+            "--apart", help="Streams in an account of their own: no answer can be stored in them."
+        ),
+    ] = False,
+) -> None:
     """Make an access folder with a tenant and its operator, or add a tenant to it."""
     where = access.AccessFolder(folder)
-    made = await where.init(tenant)
+    made = await where.init(tenant, apart=apart)
     await _tell(shell, where, tenant, made, "is the operator of")
     if not shell.json:
         shell.say("Next:")

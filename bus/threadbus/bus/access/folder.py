@@ -67,8 +67,13 @@ class AccessFolder:
         """
         return self._read().tenants
 
-    async def init(self, tenant: str = DEFAULT_TENANT) -> Identity:
+    async def init(self, tenant: str = DEFAULT_TENANT, *, apart: bool = False) -> Identity:
         """Make the folder and, in it, a tenant with its operator.
+
+        Args:
+            tenant: its name.
+            apart: put its streams into another account than its clients, so that nobody can have
+                an answer of the server stored (docs/access.md).
 
         Raises:
             IdentityExistsError: the tenant is there already.
@@ -86,7 +91,9 @@ class AccessFolder:
             if state.find(tenant) is not None:
                 raise IdentityExistsError(tenant, tenant, "tenant")
             made = self._make_key(tenant, OPERATOR, Role.OPERATOR)
-            await self._write(state.with_tenant(Tenant(name=tenant, identities=(made,))))
+            await self._write(
+                state.with_tenant(Tenant(name=tenant, identities=(made,), apart=apart))
+            )
             return made
 
     async def add(

@@ -7,9 +7,12 @@ from typing import Any, Final
 
 import msgspec
 
+from threadbus.bus.access.apart import exports, imports
 from threadbus.bus.roles import Extra, Role, permissions_of
 
 DEFAULT_TENANT: Final = "main"
+CLIENTS_SUFFIX: Final = ".clients"
+"""What follows the tenant's name in that of the account of its clients, where they have one."""
 
 
 class Muted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -71,24 +74,31 @@ class Tenant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_subscriptions: int = 0
     """Subscriptions of one connection; 0 leaves it to the server."""
 
+    apart: bool = False
+    """Whether the streams are in another account than the clients."""
+
     def find(self, name: str) -> Identity | None:
         """Return the identity of that name."""
         return next((one for one in self.identities if one.name == name), None)
 
-    def to_account(self) -> dict[str, Any]:
-        """Return the account as the server's configuration has it."""
+    def to_accounts(self) -> dict[str, dict[str, Any]]:
+        """Return the account, or both, by name, as the server's configuration has them."""
         jetstream = {"max_file": self.max_file_bytes} if self.max_file_bytes else "enabled"
-        account: dict[str, Any] = {
-            "jetstream": jetstream,
-            "users": [identity.to_user() for identity in self.identities],
-        }
         limits = {
             "max_connections": self.max_connections,
             "max_payload": self.max_payload_bytes,
             "max_subscriptions": self.max_subscriptions,
         }
-        account["limits"] = {name: value for name, value in limits.items() if value}
-        return account
+        clients: dict[str, Any] = {
+            "users": [identity.to_user() for identity in self.identities],
+            "limits": {name: value for name, value in limits.items() if value},
+        }
+        if not self.apart:
+            return {self.name: {"jetstream": jetstream, **clients}}
+        return {
+            self.name: {"jetstream": jetstream, "exports": exports()},
+            self.name + CLIENTS_SUFFIX: {**clients, "imports": imports(self.name)},
+        }
 
 
 class AccessState(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,5 +117,7 @@ class AccessState(msgspec.Struct, frozen=True, kw_only=True):
 
     def to_config(self) -> bytes:
         """Return the part of the server's configuration: an account for each tenant."""
-        accounts = {tenant.name: tenant.to_account() for tenant in self.tenants}
+        accounts: dict[str, Any] = {}
+        for tenant in self.tenants:
+            accounts |= tenant.to_accounts()
         return msgspec.json.format(msgspec.json.encode({"accounts": accounts})) + b"\n"

@@ -1,0 +1,60 @@
+"""Streams in an account of their own: what its clients reach of it, and nothing else of them.
+
+A client names the subject of an answer itself, and in the account of the streams that subject may
+be one of the log. Where the clients are in another account, an answer goes back to theirs, where
+no stream listens. So nobody can have the server say something under another's name.
+
+Each row is a subject that the account of the streams exports and that of the clients imports.
+They do not overlap: what two rows matched would come twice.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+_ONE: Final = (
+    "bus.>",
+    "$KV.>",
+    "$O.>",
+    "$JS.API.INFO",
+    "$JS.API.STREAM.>",
+    "$JS.API.CONSUMER.CREATE.>",
+    "$JS.API.CONSUMER.DURABLE.>",
+    "$JS.API.CONSUMER.DELETE.>",
+    "$JS.API.CONSUMER.INFO.>",
+    "$JS.API.CONSUMER.LIST.>",
+    "$JS.API.CONSUMER.NAMES.>",
+    "$JS.API.CONSUMER.PAUSE.>",
+    "$JS.API.DIRECT.GET.*.>",
+    "$JS.ACK.>",
+)
+"""Requests with one answer, or none."""
+
+_MANY: Final = ("$JS.API.DIRECT.GET.*", "$JS.API.CONSUMER.MSG.NEXT.>")
+"""Requests with many answers: batches of the log, pulled mentions."""
+
+_QUIET: Final = "1m"
+"""How long the way of many answers is kept open without any; a pull gives one every few seconds."""
+
+_HEARD: Final = ("stored.>", "inbox.>")
+"""What the account of the streams says by itself: what it has stored, mentions that are pushed."""
+
+
+def exports() -> list[dict[str, Any]]:
+    """Return the exports of the account of the streams, as the server's configuration has them."""
+    return [
+        *({"service": subject} for subject in _ONE),
+        *(
+            {"service": subject, "response_type": "stream", "response_threshold": _QUIET}
+            for subject in _MANY
+        ),
+        *({"stream": subject} for subject in _HEARD),
+    ]
+
+
+def imports(account: str) -> list[dict[str, Any]]:
+    """Return the imports of the account of the clients from *account*."""
+    return [
+        *({"service": {"account": account, "subject": subject}} for subject in (*_ONE, *_MANY)),
+        *({"stream": {"account": account, "subject": subject}} for subject in _HEARD),
+    ]
