@@ -107,7 +107,8 @@ async def gateways_killed(stage: Stage) -> Verdict:
 
 def _a2a_gateway(cli: Cli, port: int) -> Service:
     words = ("gateway", "a2a", "--http", f"127.0.0.1:{port}", "--json")
-    return Service(cli, '"card"', *words, "--team", TEAM[0])
+    team = [word for name in TEAM for word in ("--team", name)]
+    return Service(cli, '"card"', *words, *team)
 
 
 def _mcp_gateway(cli: Cli, port: int, folder: Path) -> Service:
