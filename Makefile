@@ -11,7 +11,7 @@ PYTEST := $(BIN)/pytest -n 4 --dist loadfile
 SAY := @printf '\n==> %s\n'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint fix bench chaos up docs clean
+.PHONY: help setup demo test check lint fix bench chaos fuzz up docs clean
 
 help:  ## Show this list
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -53,6 +53,10 @@ bench: setup  ## Measure against plain nats-py and print the ratios
 chaos: setup  ## Break things under agents at work and check what is left (SEED=… SCENARIO=… MINUTES=…)
 	@$(BIN)/python -m tests.chaos $(if $(SEED),--seed '$(SEED)') $(if $(SCENARIO),--scenario '$(SCENARIO)') \
 		$(if $(MINUTES),--minutes '$(MINUTES)') $(ARGS)
+
+fuzz: setup  ## Fuzz what reads foreign bytes, with coverage as the guide (MINUTES=…)
+	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(BIN)/pip install -q --constraint constraints.txt --group fuzz || true
+	@$(BIN)/python -m tests.fuzz $(if $(MINUTES),--minutes '$(MINUTES)') $(ARGS)
 
 up: setup  ## Keep a server running in this terminal
 	@$(BIN)/bus up
