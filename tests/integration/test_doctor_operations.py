@@ -13,7 +13,8 @@ from tests.support.bus_env import opened
 from tests.support.cli import Cli, Ran, echo, living
 from tests.support.eventually import eventually
 from threadbus.agents import Agent, AgentLimits, Mention
-from threadbus.agents.cli.results import Check, Diagnosis, Forgot, Status
+from threadbus.agents.cli.results import Check, Diagnosis, Status
+from threadbus.agents.cli.results_operating import Forgot
 from threadbus.agents.cli.tree import app
 from threadbus.bus import Bus, access, connect
 from threadbus.bus.server import EmbeddedServer, ServerSettings

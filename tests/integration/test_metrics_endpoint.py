@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.support.access import secured
 from tests.support.cli import Cli, echo, environment, line_with, living, process
 from tests.support.eventually import eventually
-from threadbus.agents.cli.results import MetricsServed
+from threadbus.agents.cli.results_operating import MetricsServed
 from threadbus.bus import access, connect
 from threadbus.bus.server import EmbeddedServer
 

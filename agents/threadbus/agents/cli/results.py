@@ -242,67 +242,6 @@ class Found(msgspec.Struct, kw_only=True):
     query: Annotated[str, means("what was looked for")]
     ranker: Annotated[str, means("bm25, embeddings, local or fused")]
     agents: Annotated[list[FoundAgent], means("the best first, each with its score and why")]
-    query: Annotated[str, _about("what was looked for")]
-    ranker: Annotated[str, _about("bm25, embeddings, local or fused")]
-    agents: Annotated[list[FoundAgent], _about("the best first, each with its score and why")]
-
-
-class LimitRow(msgspec.Struct, kw_only=True):
-    """Limits as somebody set them; null where they are as for everybody."""
-
-    events_per_second: int | None
-    burst: int | None
-    mentions_per_minute: int | None
-    exchange: int | None
-    set_by: str
-    set_at: int
-    reason: str
-
-
-class AgentLimitsRow(msgspec.Struct, kw_only=True):
-    """The limits on record for one agent; ``*`` is everybody."""
-
-    agent: str
-    limits: Annotated[LimitRow, _about("in force")]
-    replaced: Annotated[list[LimitRow], _about("those before, the newest first")]
-
-
-class LimitsShown(msgspec.Struct, kw_only=True):
-    """What the commands of `limits` print."""
-
-    agents: Annotated[list[AgentLimitsRow], _about("who has limits on record")]
-    defaults: Annotated[dict[str, int], _about("what the settings say; 0 is no limit")]
-
-
-class BackupDone(msgspec.Struct, kw_only=True):
-    """What `backup` and `restore` print."""
-
-    folder: Annotated[str, _about("the backup")]
-    manifest: Annotated[backup.Manifest, _about("what it holds")]
-
-
-class ClusterMade(msgspec.Struct, kw_only=True):
-    """What `cluster init` prints."""
-
-    folder: Annotated[str, _about("the folder of the cluster")]
-    url: Annotated[str, _about("where clients connect, every server")]
-    nodes: Annotated[list[str], _about("the folder of each server in it")]
-    operator_key: Annotated[str, _about("the nkey of the operator, a file")]
-
-
-class CopiesSet(msgspec.Struct, kw_only=True):
-    """What `cluster copies` prints."""
-
-    copies: Annotated[int, _about("servers that keep each stream")]
-    changed: Annotated[list[str], _about("streams that were kept by another number")]
-
-
-class GuardLine(msgspec.Struct, kw_only=True):
-    """What `guard` prints, a line for each thing that it does."""
-
-    agent: Annotated[str, _about("who")]
-    done: Annotated[str, _about("muted, may speak again …")]
-    reason: Annotated[str, _about("why, in words")]
 
 
 OF_COMMAND: Final[dict[str, type[msgspec.Struct]]] = {
