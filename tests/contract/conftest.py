@@ -15,12 +15,32 @@ def contract_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield server.url
 
 
-@pytest.fixture(params=["memory", "nats"])
+SPREAD = {
+    "test_bus_following",
+    "test_bus_guard",
+    "test_bus_inbox",
+    "test_bus_opening",
+    "test_bus_pairs",
+    "test_bus_reading",
+}
+"""What is tried on several streams too: reading and writing the log, and being woken."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Say on which buses a test runs."""
+    if "env" in metafunc.fixturenames:
+        is_tried = metafunc.definition.path.stem in SPREAD
+        where = ["memory", "nats", *(["spread"] if is_tried else [])]
+        metafunc.parametrize("env", where, indirect=True)
+
+
+@pytest.fixture
 async def env(request: pytest.FixtureRequest) -> AsyncIterator[BusEnv]:
-    """An empty bus."""
+    """An empty bus: in memory, on one stream each, on several streams of log and inboxes."""
     if request.param == "memory":
         yield MemoryEnv()
         return
-    nats = NatsEnv(request.getfixturevalue("contract_url"))
+    url = request.getfixturevalue("contract_url")
+    nats = NatsEnv(url, partitions=3, inboxes=3) if request.param == "spread" else NatsEnv(url)
     yield nats
     await nats.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
@@ -31,6 +32,7 @@ from threadbus.schemas import (
     encode_event,
     make_event,
     new_event_id,
+    partition_start,
     text_of,
 )
 
@@ -45,6 +47,9 @@ QUICK: Final = BusSettings(ack_wait=timedelta(seconds=1), presence_ttl=timedelta
 
 class BusEnv(ABC):
     """One empty bus that several names can be connected to."""
+
+    is_spread = False
+    """Whether the log is several streams: between two super-tasks is no order then."""
 
     @abstractmethod
     def connect(
@@ -98,19 +103,25 @@ class MemoryEnv(BusEnv):
 class NatsEnv(BusEnv):
     """A nats-server; its streams are emptied for each test."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, partitions: int = 0, inboxes: int = 0) -> None:
         self._url = url
+        self.is_spread = partitions > 1
+        self._settings = BusSettings(url=url, partitions=partitions, inboxes=inboxes)
 
     def connect(
         self, name: str, settings: BusSettings | None = None
     ) -> AbstractAsyncContextManager[Bus]:
         """Connect a name to the server."""
-        return connect(replace(settings or BusSettings(), url=self._url), name=name)
+        own = self._settings
+        given = replace(
+            settings or own, url=own.url, partitions=own.partitions, inboxes=own.inboxes
+        )
+        return connect(given, name=name)
 
     @asynccontextmanager
     async def backend(self) -> AsyncGenerator[Backend]:
         """Connect past the bus."""
-        async with open_backend(BusSettings(url=self._url), "raw") as backend:
+        async with open_backend(self._settings, "raw") as backend:
             await backend.ensure()
             yield backend
 
@@ -121,14 +132,8 @@ class NatsEnv(BusEnv):
         """Take every stream away."""
         client = Client()
         await client.connect(self._url)
-        for stream in (
-            "MENTIONS",
-            "BUS",
-            "KV_AGENTS",
-            "KV_PRESENCE",
-            "KV_POSITIONS",
-            "OBJ_ARTIFACTS",
-        ):
+        answer = await client.request("$JS.API.STREAM.NAMES", b"", timeout=10)
+        for stream in json.loads(answer.data)["streams"] or ():
             await client.request(f"$JS.API.STREAM.DELETE.{stream}", b"", timeout=10)
         await client.close()
 
@@ -193,6 +198,12 @@ async def opened(user: Bus, *to: str, participants: Sequence[str] = ()) -> TaskI
     """Open a super-task and return its id."""
     appended = await user.tasks.open("What is it?", to=to, participants=participants)
     return appended.event.task
+
+
+async def written(backend: Backend) -> int:
+    """Return how many events the log has taken, of all its partitions."""
+    count = backend.log.partitions
+    return sum([await backend.log.last_seq(n) - partition_start(n) for n in range(count)])
 
 
 async def write_raw(backend: Backend, subject: str, body: bytes) -> int:

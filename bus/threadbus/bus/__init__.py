@@ -40,6 +40,7 @@ from threadbus.bus.errors import (
     UnknownAgentError,
     WaitTimeoutError,
 )
+from threadbus.bus.facts import ServerFacts, StorageFacts, StreamFacts, StreamKind, WaitingMention
 from threadbus.bus.floor import MAX_PAUSES, Pause, is_pause, legal_moves
 from threadbus.bus.following import (
     Entry,
@@ -83,12 +84,6 @@ from threadbus.bus.outcomes import (
     AssignmentResult,
     MentionFailedError,
     VoteResult,
-)
-from threadbus.bus.ports import (
-    ServerFacts,
-    StorageFacts,
-    StreamFacts,
-    WaitingMention,
 )
 from threadbus.bus.registry import (
     LivingAgent,
@@ -209,6 +204,7 @@ __all__ = [
     "StorageFullError",
     "StreamFacts",
     "StreamHealth",
+    "StreamKind",
     "StreamMismatchError",
     "TaskFailedError",
     "TaskNotFoundError",

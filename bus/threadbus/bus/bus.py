@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any
 
 from threadbus.bus.artifacts import Artifacts
 from threadbus.bus.conversations import Conversations
+from threadbus.bus.facts import ServerFacts, StorageFacts, WaitingMention
 from threadbus.bus.following import Entry
 from threadbus.bus.forks import Forks
 from threadbus.bus.health import Operations
-from threadbus.bus.inbox import Inbox, open_inbox
+from threadbus.bus.inbox import Inbox, count_pending, open_inbox
 from threadbus.bus.limits import Limits
 from threadbus.bus.live import LiveHandler, decoding, encode_live
 from threadbus.bus.log import Appended, EventLog
 from threadbus.bus.outcomes import Answer
-from threadbus.bus.ports import Backend, ServerFacts, StorageFacts, WaitingMention
+from threadbus.bus.ports import (
+    Backend,
+)
 from threadbus.bus.registry import Registry
 from threadbus.bus.settings import BusSettings
 from threadbus.bus.speaker import Speaker
@@ -45,8 +48,6 @@ from threadbus.schemas import (
     parse_task_id,
     parse_thread_id,
 )
-
-_DEFAULT_INBOX: Final = "MENTIONS"
 
 
 class Bus:
@@ -317,11 +318,16 @@ class Bus:
             async for entry in entries:
                 yield entry
 
+    @property
+    def partitions(self) -> int:
+        """Over how many streams the log is spread; a super-task is whole in one of them."""
+        return self._log.partitions
+
     def consuming(
-        self, name: str, *, after: int | None = None
+        self, name: str, *, after: int | None = None, partition: int | None = None
     ) -> AbstractAsyncContextManager[LogConsumer]:
         """Take in the whole log as a durable consumer (see :func:`.whole_log.open_consumer`)."""
-        return open_consumer(self._backend, self._log, name, after)
+        return open_consumer(self._backend, self._log, name, after, partition)
 
     async def find_tasks(self, prefix: str, *, limit: int = 20) -> Sequence[TaskId]:
         """Return the super-tasks whose id begins with *prefix*, the newest first."""
@@ -330,13 +336,13 @@ class Bus:
     # being woken
 
     def inbox(
-        self, *, room: int = 16, stream: str = _DEFAULT_INBOX, fresh: bool = False
+        self, *, room: int = 16, stream: str | None = None, fresh: bool = False
     ) -> AbstractAsyncContextManager[Inbox]:
         """Attach to this name's durable inbox, creating it where it is not.
 
         Args:
             room: how many mentions are held ahead at most.
-            stream: where the inbox is; the registry record says it.
+            stream: where the inbox is, as the registry record says; found by the name when absent.
             fresh: whoever held mentions before is gone: what it had not settled comes at once,
                 instead of after ``ack_wait``. Not for one of several replicas.
         """
@@ -345,24 +351,19 @@ class Bus:
             self._log,
             self._speaker,
             self.settings,
-            stream=stream,
+            stream=stream or self._backend.inboxes.stream_of(self.name),
             room=room,
             fresh=fresh,
         )
 
-    async def pending_mentions(self, stream: str = _DEFAULT_INBOX) -> Mapping[str, int]:
-        """Return how many mentions wait for each agent."""
-        return await self._backend.inboxes.pending(stream)
+    async def pending_mentions(self, stream: str | None = None) -> Mapping[str, int]:
+        """Return how many mentions wait for each agent, in one stream of inboxes or in all."""
+        return await count_pending(self._backend.inboxes, stream)
 
-    async def oldest_mention(
-        self, agent: str, stream: str = _DEFAULT_INBOX
-    ) -> WaitingMention | None:
-        """Return the mention that has waited longest for *agent*, or None where none does.
-
-        Raises:
-            ReadError: the server refused to tell.
-        """
-        return await self._backend.inboxes.oldest(parse_agent_name(agent), stream)
+    async def oldest_mention(self, agent: str, stream: str | None = None) -> WaitingMention | None:
+        """Return the mention that has waited longest for *agent*, or None; raises ReadError."""
+        inboxes, name = self._backend.inboxes, parse_agent_name(agent)
+        return await inboxes.oldest(name, stream or inboxes.stream_of(name))
 
     # watching
 
@@ -392,9 +393,5 @@ class Bus:
         return await self._backend.facts()
 
     async def storage(self) -> StorageFacts:
-        """Return what is known of the streams: what they hold and whether they are as needed.
-
-        Raises:
-            ReadError: the server refused to tell.
-        """
+        """Return what is known of the streams: what they hold and whether they are as needed."""
         return await self._backend.storage()

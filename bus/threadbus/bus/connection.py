@@ -9,6 +9,7 @@ from datetime import timedelta
 from threadbus.bus._nats.backend import open_backend
 from threadbus.bus.bus import Bus
 from threadbus.bus.errors import ClosedError
+from threadbus.bus.facts import ServerFacts, StorageFacts
 from threadbus.bus.health import Health
 from threadbus.bus.ports import (
     Backend,
@@ -17,8 +18,6 @@ from threadbus.bus.ports import (
     LivePort,
     LogPort,
     ObjectPort,
-    ServerFacts,
-    StorageFacts,
 )
 from threadbus.bus.settings import BusSettings
 from threadbus.schemas import parse_agent_name
@@ -130,8 +129,7 @@ async def connect(
     settings = where if isinstance(where, BusSettings) else BusSettings.from_env(url=where)
     speaker = parse_agent_name(settings.name if name is None else name)
     async with open_backend(settings, speaker) as backend:
-        if ensure:
-            await backend.ensure()
+        await (backend.ensure() if ensure else backend.look())
         with opened(backend) as connection:
             yield Bus(connection, settings, speaker)
             await backend.drain(settings.drain_timeout)

@@ -38,6 +38,9 @@ def decode_entry(message: StoredMessage) -> Entry:
     if message.relayed:
         reason = "relayed: the server's answer to a request, not published by its sender"
         return Rejected(message.seq, message.subject, reason, message.stored_at, message.body)
+    if message.misplaced:
+        reason = "misplaced: in a partition of the log that its super-task does not belong to"
+        return Rejected(message.seq, message.subject, reason, message.stored_at, message.body)
     try:
         event = decode_recorded_event(message.subject, message.body)
     except SchemaError as error:
@@ -62,6 +65,7 @@ class Follower(AsyncIterator[Entry]):
         new: bool = False,
         wanted: Wanted | None = None,
         first_look: Look | None = None,
+        partition: int | None = None,
     ) -> None:
         """Prepare to follow; nothing is asked for before the context is entered.
 
@@ -74,13 +78,15 @@ class Follower(AsyncIterator[Entry]):
             wanted: says of a message whether it is to be given; all when absent.
             first_look: awaited once, when nothing has come for a moment; what it raises ends the
                 following. For what would cost too much to look at where the answer comes at once.
+            partition: of the log, where *filter_* may match any super-task.
         """
         self._backend = backend
         self._filter = filter_
         self._last = after
         self._decode = decode
         self._wanted = wanted
-        self._tailing = backend.log.tail(filter_, self._on_message, self._on_loss)
+        self._partition = partition
+        self._tailing = backend.log.tail(filter_, self._on_message, self._on_loss, partition)
         self._history: AsyncGenerator[list[StoredMessage]] | None = None
         self._batch: deque[StoredMessage] = deque()
         self._tail: deque[StoredMessage] = deque()
@@ -150,7 +156,9 @@ class Follower(AsyncIterator[Entry]):
                     await look()
                 self._lost = False
                 self._tail.clear()
-                self._history = self._backend.log.read(self._filter, self._last, NO_LIMIT)
+                self._history = self._backend.log.read(
+                    self._filter, self._last, NO_LIMIT, self._partition
+                )
                 continue
             elif self._tail:
                 message = self._tail.popleft()

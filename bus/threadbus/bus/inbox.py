@@ -15,7 +15,7 @@ from datetime import timedelta
 from threadbus.bus._logging import log as _log
 from threadbus.bus.following import decode_entry
 from threadbus.bus.log import EventLog
-from threadbus.bus.ports import Backend, InboxMessage, InboxPull, StoredMessage
+from threadbus.bus.ports import Backend, InboxMessage, InboxPort, InboxPull, StoredMessage
 from threadbus.bus.settings import BusSettings
 from threadbus.bus.speaker import Speaker
 from threadbus.schemas import (
@@ -92,6 +92,10 @@ class _Shared(InboxMessage):
         return self._message.relayed
 
     @property
+    def misplaced(self) -> bool:
+        return self._message.misplaced
+
+    @property
     def stored_at(self) -> int:
         return self._message.stored_at
 
@@ -143,6 +147,7 @@ class Inbox(AsyncIterator[Delivery]):
                     message.body,
                     message.stored_at,
                     message.relayed,
+                    message.misplaced,
                 )
             )
             if isinstance(entry, Recorded) and isinstance(entry.event.data, TaskForked):
@@ -193,6 +198,14 @@ class Inbox(AsyncIterator[Delivery]):
             thread=where.thread,
             mentions=[where.sender],
         )
+
+
+async def count_pending(inboxes: InboxPort, stream: str | None) -> dict[str, int]:
+    """Return how many mentions wait for each agent, in one stream of inboxes or in all."""
+    counts: dict[str, int] = {}
+    for name in inboxes.streams if stream is None else (stream,):
+        counts |= await inboxes.pending(name)
+    return counts
 
 
 @asynccontextmanager

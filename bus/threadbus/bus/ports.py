@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from threadbus.bus.health import Health
+
+from threadbus.bus.facts import ServerFacts, StorageFacts, WaitingMention
 
 
 class StoredMessage(NamedTuple):
@@ -29,6 +30,8 @@ class StoredMessage(NamedTuple):
     relayed: bool = False
     """Whether the server put it there as the answer to somebody's request: whoever asked chose the
     subject, and no permission to publish there was needed."""
+    misplaced: bool = False
+    """Whether it is in a partition in which nobody looks for its super-task."""
 
 
 class Haste(Enum):
@@ -56,7 +59,7 @@ class Guard(NamedTuple):
     subject: str
     last_seq: int
     behind: str = ""
-    """And, where it is given, the last message of the whole log is the one of this id."""
+    """And, where it is given, the last message of the whole partition is the one of this id."""
 
 
 class GuardFailedError(Exception):
@@ -101,6 +104,11 @@ class InboxMessage(Protocol):
         ...
 
     @property
+    def misplaced(self) -> bool:
+        """Whether it is in no partition of the log that it belongs to."""
+        ...
+
+    @property
     def stored_at(self) -> int:
         """Nanoseconds since the epoch when it was put into the inbox."""
         ...
@@ -137,6 +145,11 @@ class LogPort(Protocol):
         ...
 
     @property
+    def partitions(self) -> int:
+        """Over how many streams it is spread; a super-task is whole in one of them."""
+        ...
+
+    @property
     def tail_is_whole(self) -> bool:
         """Whether a tail misses nothing between two calls of its loss handler."""
         ...
@@ -165,15 +178,18 @@ class LogPort(Protocol):
         """
         ...
 
-    def read(self, subject: str, after: int, limit: int) -> AsyncGenerator[list[StoredMessage]]:
+    def read(
+        self, subject: str, after: int, limit: int, partition: int | None = None
+    ) -> AsyncGenerator[list[StoredMessage]]:
         """Read up to *limit* messages that match, later than *after*, in batches.
 
-        Whoever leaves it before its end closes it.
+        A *subject* that may be of any super-task needs the *partition*. Whoever leaves it before
+        its end closes it.
         """
         ...
 
-    async def last_seq(self) -> int:
-        """Return the last sequence of the log."""
+    async def last_seq(self, partition: int = 0) -> int:
+        """Return the last sequence of one partition of the log."""
         ...
 
     async def last_per_subject(self, subject: str, limit: int) -> list[StoredMessage]:
@@ -181,9 +197,13 @@ class LogPort(Protocol):
         ...
 
     def tail(
-        self, subject: str, handler: MessageHandler, on_loss: LossHandler
+        self,
+        subject: str,
+        handler: MessageHandler,
+        on_loss: LossHandler,
+        partition: int | None = None,
     ) -> AbstractAsyncContextManager[None]:
-        """Call *handler* with each matching message once it is stored.
+        """Call *handler* with each matching message of a partition once it is stored.
 
         *on_loss* is called when some may have been missed: read the log again.
         """
@@ -192,6 +212,15 @@ class LogPort(Protocol):
 
 class InboxPort(Protocol):
     """Durable inboxes, one for each agent."""
+
+    @property
+    def streams(self) -> Sequence[str]:
+        """Every stream that has inboxes."""
+        ...
+
+    def stream_of(self, agent: str) -> str:
+        """Return the stream that has the inbox of *agent*."""
+        ...
 
     def pull(
         self, agent: str, stream: str, ack_wait: timedelta
@@ -285,53 +314,6 @@ class LivePort(Protocol):
     def subscribe(self, subject: str, handler: DataHandler) -> AbstractAsyncContextManager[None]:
         """Call *handler* with the subject and body of each message."""
         ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class ServerFacts:
-    """What is known of the server."""
-
-    version: str
-    url: str
-    max_payload: int
-    name: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class StreamFacts:
-    """What is known of one of the streams that threadbus needs."""
-
-    name: str
-    exists: bool
-    messages: int = 0
-    bytes: int = 0
-    last_seq: int = 0
-    consumers: int = 0
-    copies: int = 1
-    """Servers that keep a copy."""
-    lag: int = 0
-    """Messages of the log that have not arrived here yet, for a stream that is filled from it."""
-    differences: tuple[str, ...] = ()
-    """What is not as threadbus needs it, in words; empty where all is well."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class StorageFacts:
-    """What is known of everything that the server keeps, at one moment."""
-
-    streams: tuple[StreamFacts, ...]
-    server_time: int
-    """Nanoseconds since the epoch by the server's clock; 0 where it does not say."""
-
-
-class WaitingMention(NamedTuple):
-    """A mention that has not been settled yet."""
-
-    agent: str
-    subject: str
-    """The subject in the inbox: who is mentioned, in which task and thread, and by whom."""
-    stored_at: int
-    """Nanoseconds since the epoch when it was put into the inbox."""
 
 
 class Backend(Protocol):

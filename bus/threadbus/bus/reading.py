@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import AbstractAsyncContextManager, aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing
+from heapq import heapify, heappop, heapreplace
 
 from threadbus.bus._logging import log as _log
 from threadbus.bus.following import NO_LIMIT, Entry, Follower, Look, Wanted, decode_entry
@@ -12,6 +13,7 @@ from threadbus.schemas import (
     LOG_SUBJECTS,
     MAIN_THREAD,
     AgentName,
+    LogPlaces,
     Recorded,
     Rejected,
     SubjectFilter,
@@ -21,6 +23,7 @@ from threadbus.schemas import (
     openings_filter,
     parse_task_id,
     parse_thread_id,
+    partition_of_seq,
     task_filter,
     thread_filter,
 )
@@ -48,15 +51,24 @@ class LogReader:
         """
         return self._read(_filter(task, thread), after)
 
-    async def _read(self, filter_: SubjectFilter, after: int) -> AsyncGenerator[Entry]:
-        async with aclosing(self._backend.log.read(filter_, after, NO_LIMIT)) as batches:
+    async def _read(
+        self, filter_: SubjectFilter, after: int, partition: int | None = None
+    ) -> AsyncGenerator[Entry]:
+        log = self._backend.log
+        async with aclosing(log.read(filter_, after, NO_LIMIT, partition)) as batches:
             async for batch in batches:
                 for message in batch:
                     yield self._decode(message)
 
+    @property
+    def partitions(self) -> int:
+        """Over how many streams the log is spread."""
+        return self._backend.log.partitions
+
     async def stored_at_seq(self, seq: int) -> StoredMessage | None:
         """Return the message at a sequence, whatever it is; None where there is none."""
-        async with aclosing(self._backend.log.read(LOG_SUBJECTS, seq - 1, 1)) as batches:
+        there = self._backend.log.read(LOG_SUBJECTS, seq - 1, 1, partition_of_seq(seq))
+        async with aclosing(there) as batches:
             async for batch in batches:
                 return batch[0] if batch[0].seq == seq else None
         return None
@@ -76,16 +88,24 @@ class LogReader:
             _log.warning("not an event, skipped", seq=entry.seq, reason=entry.reason)
         return entry
 
-    async def openings(self, prefix: str = "", after: int = 0) -> AsyncIterator[Recorded]:
-        """Read the control events of every main thread.
+    async def openings(
+        self, prefix: str = "", after: LogPlaces | None = None
+    ) -> AsyncGenerator[Recorded]:
+        """Read the control events of every main thread, in log order; across partitions by time.
 
         Args:
             prefix: only of tasks whose id begins so.
-            after: only what is later than this sequence.
+            after: only what is later than these places; all when absent.
         """
-        async for entry in self._read(openings_filter(), after):
-            if isinstance(entry, Recorded) and entry.event.task.startswith(prefix):
-                yield entry
+        places = after or LogPlaces()
+        filter_ = openings_filter()
+        every = [
+            self._read(filter_, places.after(number), number) for number in range(self.partitions)
+        ]
+        async with aclosing(by_time(every)) as entries:
+            async for entry in entries:
+                if isinstance(entry, Recorded) and entry.event.task.startswith(prefix):
+                    yield entry
 
     def following(
         self,
@@ -124,15 +144,37 @@ class LogReader:
             first_look=first_look,
         )
 
-    def following_all(self, after: int = 0) -> Follower:
-        """Read the whole log and go on live; no gap, no duplicate.
+    def following_all(self, after: int = 0, partition: int = 0) -> Follower:
+        """Read a whole partition of the log and go on live; no gap, no duplicate.
 
         Args:
             after: only what is later than this sequence.
+            partition: which; there is one where the log is one stream.
 
         Cancellation: safe; go on with the last sequence seen.
         """
-        return Follower(self._backend, LOG_SUBJECTS, after, self._decode)
+        return Follower(self._backend, LOG_SUBJECTS, after, self._decode, partition=partition)
+
+
+async def by_time(every: Sequence[AsyncGenerator[Entry]]) -> AsyncGenerator[Entry]:
+    """Merge what comes from several partitions by the time at which the server stored it."""
+    async with AsyncExitStack() as stack:
+        heads: list[tuple[int, int, Entry]] = []
+        for number, entries in enumerate(every):
+            await stack.enter_async_context(aclosing(entries))
+            async for entry in entries:
+                heads.append((entry.stored_at, number, entry))
+                break
+        heapify(heads)
+        while heads:
+            _, number, entry = heads[0]
+            yield entry
+            try:
+                later = await anext(every[number])
+            except StopAsyncIteration:
+                heappop(heads)
+            else:
+                heapreplace(heads, (later.stored_at, number, later))
 
 
 def _filter(task: TaskId, thread: ThreadId | None) -> SubjectFilter:

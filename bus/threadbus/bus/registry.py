@@ -121,6 +121,7 @@ class Registry:
                 host=socket.gethostname(),
                 pid=os.getpid(),
                 registered_at=time.time_ns(),
+                inbox_stream=self._backend.inboxes.stream_of(name),
                 replicas=replicas,
                 push=push,
             )

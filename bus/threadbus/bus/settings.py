@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any, Final, Self, TypeAlias
 
 from threadbus.bus.errors import BusError
-from threadbus.schemas import MAX_PART_BYTES_INLINE, parse_agent_name, shorten
+from threadbus.schemas import MAX_PART_BYTES_INLINE, MAX_PARTITIONS, parse_agent_name, shorten
 
 Parser: TypeAlias = Callable[[str], Any]
 
@@ -49,9 +49,17 @@ def _limit(text: str) -> int:
     return value
 
 
+def _spread(text: str) -> int:
+    value = int(text)
+    if not 0 <= value <= MAX_PARTITIONS:
+        raise ValueError(text)
+    return value
+
+
 _TIME: Final[tuple[Parser, str]] = (_seconds, "a number of seconds above 0")
 _COUNT: Final[tuple[Parser, str]] = (_positive, "a whole number above 0")
 _LIMIT: Final[tuple[Parser, str]] = (_limit, "a whole number; 0 for no limit")
+_SPREAD: Final[tuple[Parser, str]] = (_spread, f"a whole number up to {MAX_PARTITIONS}")
 _MAX_APPEND_TIMEOUT: Final = timedelta(seconds=100)
 
 
@@ -103,6 +111,18 @@ SETTINGS: Final = (
     ),
     SettingInfo("replicas", "--copies", "Servers that keep a copy of each new stream.", *_COUNT),
     SettingInfo(
+        "partitions",
+        "--partitions",
+        "Streams that the log of a new bus is spread over; 0 takes it as it is.",
+        *_SPREAD,
+    ),
+    SettingInfo(
+        "inboxes",
+        "--inboxes",
+        "Streams that the inboxes of a new bus are spread over; 0 takes them as they are.",
+        *_SPREAD,
+    ),
+    SettingInfo(
         "part_max_bytes",
         "--part-max-bytes",
         "Bytes of one part kept in the event; a larger one goes to the object store.",
@@ -152,6 +172,10 @@ class BusSettings:
     ack_wait: timedelta = timedelta(seconds=30)
     presence_ttl: timedelta = timedelta(seconds=15)
     replicas: int = 1
+    partitions: int = 0
+    """Streams of the log; 0 takes them as they are, and makes one."""
+    inboxes: int = 0
+    """Streams of the inboxes; 0 takes them as they are, and makes one."""
     part_max_bytes: int = MAX_PART_BYTES_INLINE
     artifact_max_bytes: int = 256 * 1024 * 1024
     pending_max: int = 4096
@@ -161,6 +185,10 @@ class BusSettings:
     exchange: int = 100
 
     def __post_init__(self) -> None:
+        for name in ("partitions", "inboxes"):
+            value = getattr(self, name)
+            if not 0 <= value <= MAX_PARTITIONS:
+                raise InvalidSettingError(name, str(value), _SPREAD[1])
         # A retry after the server has forgotten the id would be stored a second time.
         if self.append_timeout > _MAX_APPEND_TIMEOUT:
             raise InvalidSettingError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from datetime import timedelta
 
@@ -21,6 +21,7 @@ from threadbus.schemas import (
     EventId,
     InputGiven,
     InputRequested,
+    LogPlaces,
     Part,
     Parts,
     Recorded,
@@ -374,16 +375,15 @@ class Tasks:
         mains: dict[TaskId, list[Recorded]] = {}
         async for recorded in self._speaker.log.openings(prefix):
             mains.setdefault(recorded.event.task, []).append(recorded)
-        newest = sorted(mains, key=lambda task: mains[task][0].seq, reverse=True)[:limit]
+        # As they were read: sequences of several partitions are in no order.
+        newest = [*reversed(mains)][:limit]
         return [summary for task in newest if (summary := summarize(task, mains[task])) is not None]
 
-    def controls(self, after: int = 0) -> AsyncIterator[Recorded]:
+    def controls(self, after: LogPlaces | None = None) -> AsyncGenerator[Recorded]:
         """Read what opens, changes and ends super-tasks, of all of them, in log order.
 
-        For whoever keeps a list of their own: read on with the last sequence seen.
-
         Args:
-            after: only what is later than this sequence.
+            after: only what is later than these places; all when absent.
 
         Cancellation: safe.
         """

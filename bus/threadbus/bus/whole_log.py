@@ -3,6 +3,9 @@
 A :class:`LogConsumer` is durable by its name: the server keeps the sequence up to which it is
 done, so that it goes on there after whatever ended it. What came after that sequence comes again;
 each entry carries its sequence, by which a repetition is known.
+
+A log that is spread over several partitions has a consumer for each: a super-task is whole in one
+of them, and between two of them there is no order but that of time.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from threadbus.bus.errors import ReadError
 from threadbus.bus.following import Entry, Follower
 from threadbus.bus.ports import Backend, KeyValuePort
 from threadbus.bus.reading import LogReader
-from threadbus.schemas import parse_agent_name
+from threadbus.schemas import parse_agent_name, partition_start
 
 _MAX_SEQ: Final = 2**63 - 1
 
@@ -42,11 +45,14 @@ class LogConsumer(AsyncIterator[Entry]):
         name: str,
         follower: Follower,
         position: int,
+        partition: int = 0,
     ) -> None:
         self._backend = backend
         self._positions = positions
         self._follower = follower
         self.name = name
+        self.partition = partition
+        """Which partition of the log it takes in."""
         self.position = position
         """The sequence up to which it is done, as the server has it."""
         self.read_to = position
@@ -73,16 +79,18 @@ class LogConsumer(AsyncIterator[Entry]):
         Cancellation: it may or may not be kept.
         """
         if seq > self.position:
-            await self._positions.put(self.name, _ENCODER.encode(_Position(seq)))
+            await self._positions.put(
+                _key(self.name, self.partition), _ENCODER.encode(_Position(seq))
+            )
             self.position = seq
 
     async def end(self) -> int:
-        """Return the last sequence of the log now: up to there, nothing more can come between.
+        """Return the last sequence of the partition: up to there, nothing can come between.
 
         Raises:
             ReadError: the server refused or did not answer.
         """
-        return await self._backend.log.last_seq()
+        return await self._backend.log.last_seq(self.partition)
 
     async def server_time(self) -> int:
         """Return the server's clock, in nanoseconds since the epoch.
@@ -95,7 +103,7 @@ class LogConsumer(AsyncIterator[Entry]):
 
 @asynccontextmanager
 async def open_consumer(
-    backend: Backend, reader: LogReader, name: str, after: int | None
+    backend: Backend, reader: LogReader, name: str, after: int | None, partition: int | None
 ) -> AsyncGenerator[LogConsumer]:
     """Take in the whole log under a name: the server keeps how far it got.
 
@@ -106,19 +114,29 @@ async def open_consumer(
         reader: the log as events.
         name: of the consumer, with the grammar of an agent's name: ``exporter-jaeger``.
         after: begin behind this sequence; where it was done, or at the beginning, when absent.
+        partition: of the log; needs no saying where there is one.
 
     Raises:
         InvalidNameError: the name is outside the grammar.
-        ReadError, AppendError: the position cannot be read.
+        ReadError, AppendError: the position cannot be read, or there is no such partition.
         StreamMismatchError: the bucket of the positions is not as it must be.
     """
     name = parse_agent_name(name)
+    count = backend.log.partitions
+    number = (0 if count == 1 else -1) if partition is None else partition
+    if not 0 <= number < count:
+        said = "none was named" if partition is None else f"not {partition}"
+        raise ReadError("the whole log", f"it has the partitions 0 to {count - 1}; {said}")
     positions = await backend.positions()
     if after is None:
-        found = await positions.get(name)
-        after = 0 if found is None else _decode(name, found.value)
-    async with reader.following_all(after) as follower:
-        yield LogConsumer(backend, positions, name, follower, after)
+        found = await positions.get(_key(name, number))
+        after = partition_start(number) if found is None else _decode(name, found.value)
+    async with reader.following_all(after, number) as follower:
+        yield LogConsumer(backend, positions, name, follower, after, number)
+
+
+def _key(name: str, partition: int) -> str:
+    return f"{name}.{partition}" if partition else name
 
 
 def _decode(name: str, value: bytes) -> int:

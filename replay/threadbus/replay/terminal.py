@@ -173,15 +173,14 @@ async def open_source(place: Place) -> AsyncGenerator[Source]:
 
 
 async def _check_log(bus: Bus) -> None:
-    from threadbus.bus import ReadError
+    from threadbus.bus import ReadError, StreamKind
 
     try:
         storage = await bus.storage()
     except ReadError:
         # Some may read and not look at the streams; reading tells.
         return
-    missing = [stream.name for stream in storage.streams if not stream.exists]
-    if "BUS" in missing:
+    if not all(stream.exists for stream in storage.streams if stream.kind is StreamKind.LOG):
         raise NoLogError(bus.settings.url)
 
 

@@ -155,6 +155,15 @@ from threadbus.schemas.limits import (
     MAX_WORD_CHARS,
 )
 from threadbus.schemas.lines import export_line
+from threadbus.schemas.partitions import (
+    MAX_PARTITIONS,
+    PARTITION_SPAN,
+    LogPlaces,
+    partition_of,
+    partition_of_seq,
+    partition_start,
+    partition_subject,
+)
 from threadbus.schemas.parts import (
     METADATA_TYPE,
     DataPart,
@@ -211,6 +220,7 @@ __all__ = [
     "MAX_NAME_CHARS",
     "MAX_NOTE_CHARS",
     "MAX_PARTICIPANTS",
+    "MAX_PARTITIONS",
     "MAX_PARTS",
     "MAX_PART_BYTES_INLINE",
     "MAX_PLAN_STEPS",
@@ -224,6 +234,7 @@ __all__ = [
     "MAX_TYPE_CHARS",
     "MAX_WORD_CHARS",
     "METADATA_TYPE",
+    "PARTITION_SPAN",
     "STORED_PREFIX",
     "UPCASTERS",
     "AgentCard",
@@ -268,6 +279,7 @@ __all__ = [
     "LimitExceededError",
     "LimitRecord",
     "LimitSet",
+    "LogPlaces",
     "MalformedEventError",
     "MentionDeadLettered",
     "MentionReceived",
@@ -348,6 +360,10 @@ __all__ = [
     "parse_mention_subject",
     "parse_task_id",
     "parse_thread_id",
+    "partition_of",
+    "partition_of_seq",
+    "partition_start",
+    "partition_subject",
     "push_subject",
     "shorten",
     "span_id",

@@ -3,6 +3,7 @@
 bus.<task>.<thread>.<class>.<sender>[.<mention>…]     the log
 mention.<agent>.<task>.<thread>.<class>.<sender>      an agent's inbox, made by the server
 stored.bus.<…>                                        what the log has just stored, repeated
+part.<i>.<task>.<…>                                   the log, sent to one of several partitions
 live.<task>.<thread>.<sender>                         never stored: deltas for watchers
 
 Every builder checks its ids and names, so that no ``.``, ``*`` or ``>`` can get into a subject.

@@ -36,8 +36,11 @@ async def register(
         description=typed(description),
     )
     async with shell.bus() as bus:
-        await bus.registry.register(card, holder=new_instance(), push=push, takeover=takeover)
-    where = f"subject inbox.{name}" if push else f"stream MENTIONS, consumer agent-{name}"
+        record = await bus.registry.register(
+            card, holder=new_instance(), push=push, takeover=takeover
+        )
+    pulled = f"stream {record.inbox_stream}, consumer agent-{name}"
+    where = f"subject inbox.{name}" if push else pulled
     if shell.json:
         shell.result(Registered(agent=name, inbox=where))
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any, Final
@@ -19,10 +19,11 @@ from threadbus.bus._nats.client import DirectClient
 from threadbus.bus._nats.credentials import connect_options, is_refusal
 from threadbus.bus._nats.health import drop_mentions, look_at_health
 from threadbus.bus._nats.inbox import NatsInboxes
+from threadbus.bus._nats.layout import Layout
 from threadbus.bus._nats.log import NatsLog
+from threadbus.bus._nats.spreading import ensure_streams, find_layout
 from threadbus.bus._nats.streams import (
     AGENTS_BUCKET,
-    LOG_STREAM,
     POSITIONS_BUCKET,
     PRESENCE_BUCKET,
     READY_S,
@@ -35,8 +36,9 @@ from threadbus.bus._nats.streams import (
 )
 from threadbus.bus._running import running
 from threadbus.bus.errors import NoServerError, NotAdmittedError, ReadError
+from threadbus.bus.facts import ServerFacts, StorageFacts, StreamFacts
 from threadbus.bus.health import Health
-from threadbus.bus.ports import DataHandler, ServerFacts, StorageFacts, StreamFacts
+from threadbus.bus.ports import DataHandler
 from threadbus.bus.settings import BusSettings, shown_url
 
 _RECONNECT_WAIT_S: Final = 0.1
@@ -81,21 +83,42 @@ class NatsBackend:
         self._client = client
         self._settings = settings
         self._url = shown_url(settings.url)
-        self.log = NatsLog(client, LOG_STREAM, settings.pending_max)
-        self.inboxes = NatsInboxes(client)
+        self.log = NatsLog(client, settings.pending_max)
+        self.inboxes = NatsInboxes(client, self.log)
         self.agents = NatsBucket(client, self.log, AGENTS_BUCKET)
         self.presence = NatsBucket(client, self.log, PRESENCE_BUCKET)
         self.objects = NatsObjects(client, self.log)
         self.live = NatsLive(client)
+        self._layout: Layout | None = None
 
     async def ensure(self) -> None:
         """Create what is missing, check what is there (see :mod:`._nats.streams`)."""
+
+        async def make() -> None:
+            self._spread(await ensure_streams(self._client, self._settings))
+            await self.log.look_at_leader()
+
+        await self._until_ready(make)
+
+    async def look(self) -> None:
+        """Find out how the streams are spread, for whoever makes none."""
+
+        async def find() -> None:
+            self._spread(await find_layout(self._client))
+
+        await self._until_ready(find)
+
+    def _spread(self, layout: Layout | None) -> None:
+        self._layout = layout
+        if layout is not None:
+            self.log.spread(layout)
+            self.inboxes.spread(layout)
+
+    async def _until_ready(self, act: Callable[[], Awaitable[None]]) -> None:
         deadline = time.monotonic() + READY_S
         while True:
             try:
-                for spec in specs(self._settings.replicas):
-                    await ensure_stream(self._client, spec)
-                await self.log.look_at_leader()
+                await act()
             except MaxPayloadError as error:
                 limit = f"its max_payload of {self._client.max_payload:,} bytes is too small"
                 raise NoServerError(self._url, limit) from error
@@ -141,7 +164,8 @@ class NatsBackend:
         clock = 0
         streams: list[StreamFacts] = []
         try:
-            for spec in specs(self._settings.replicas):
+            layout = await find_layout(self._client) or self._layout or Layout()
+            for spec in specs(layout, self._settings.replicas):
                 facts, now = await stream_facts(self._client, spec)
                 clock = now or clock
                 streams.append(facts)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from threadbus.bus._nats.api import api
 from threadbus.bus._nats.client import DirectClient
+from threadbus.bus._nats.layout import Layout
+from threadbus.bus._nats.spreading import find_layout
 from threadbus.bus._nats.streams import POSITIONS_BUCKET, specs
 from threadbus.bus.errors import StreamMismatchError
 
@@ -19,7 +21,8 @@ async def change_copies(client: DirectClient, copies: int) -> list[str]:
         NatsError, TimeoutError: there was no answer.
     """
     changed: list[str] = []
-    for name in [*(spec.name for spec in specs(copies)), f"KV_{POSITIONS_BUCKET}"]:
+    layout = await find_layout(client) or Layout()
+    for name in [*(spec.name for spec in specs(layout, copies)), f"KV_{POSITIONS_BUCKET}"]:
         found = await api(client, f"STREAM.INFO.{name}")
         if found.err_code == _NOT_FOUND:
             continue

@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 import bisect
 import contextlib
-import re
 import time
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Final
@@ -24,12 +23,17 @@ from threadbus.bus._logging import log as _log
 from threadbus.bus._nats.api import api, look
 from threadbus.bus._nats.client import DirectClient
 from threadbus.bus._nats.consumers import create_consumer
-from threadbus.bus._nats.direct import parse_time
 from threadbus.bus._nats.frames import header, status
+from threadbus.bus._nats.inbox_message import NatsInboxMessage
+from threadbus.bus._nats.layout import Layout
+from threadbus.bus._nats.log import NatsLog
+from threadbus.bus._nats.places import MentionPlaces
 from threadbus.bus._nats.sources import watch_sources
+from threadbus.bus._nats.waiting import oldest_in, pending_in
 from threadbus.bus.errors import ClosedError, ReadError, ReadTimeoutError
-from threadbus.bus.ports import Haste, WaitingMention
-from threadbus.schemas import AgentName, inbox_filter, push_subject
+from threadbus.bus.facts import WaitingMention
+from threadbus.bus.ports import Haste
+from threadbus.schemas import AgentName, push_subject
 
 _EXPIRES_S: Final = 30.0
 _HEARTBEAT_S: Final = 2.0
@@ -38,78 +42,21 @@ _DELETE_S: Final = 1.0
 _ATTACH_S: Final = 15.0
 _RETRY_S: Final = 0.2
 _NOT_FOUND: Final = 10014
-_NO_MESSAGE: Final = 10037
-# The server puts it behind the headers of the publisher, who might have sent one as well.
-_SOURCE_START: Final = b"\r\nNats-Stream-Source: "
-_SOURCE: Final = re.compile(_SOURCE_START + rb"[^ ]* (\d+) [^ ]* [^ ]* ([^ \r]*)")
-_SEQUENCE: Final = b"\r\nNats-Sequence: "
-
-
-class NatsInboxMessage:
-    """One mention under a lease."""
-
-    __slots__ = ("_ack", "_client", "_settled", "body", "holder", "relayed", "seq", "subject")
-
-    def __init__(self, client: DirectClient, ack: bytes, body: bytes, raw: bytes) -> None:
-        self.holder: set[NatsInboxMessage] | None = None
-        self._client = client
-        self._ack = ack.decode()
-        self._settled = False
-        self.body = body
-        # The server's answer to a direct get has it; one of an inbox is not stored at all.
-        self.relayed = _SEQUENCE in raw
-        # Where it came from: "BUS <seq> <filters> <destinations> <subject> <…>".
-        source = _SOURCE.match(raw, raw.rfind(_SOURCE_START))
-        seq, subject = (b"0", b"") if source is None else source.groups()
-        self.seq = int(seq)
-        self.subject = subject.decode("utf-8", "replace")
-
-    # $JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<time>.<pending>
-
-    @property
-    def deliveries(self) -> int:
-        """How often it was delivered since the consumer was made, from 1."""
-        return int(self._ack.split(".")[-5])
-
-    @property
-    def stored_at(self) -> int:
-        """Nanoseconds since the epoch when it was put into the inbox."""
-        return int(self._ack.split(".")[-2])
-
-    async def ack(self) -> None:
-        """Say that it was handled."""
-        await self._say(b"+ACK", final=True, haste=Haste.LAST)
-
-    async def nak(self, delay: timedelta) -> None:
-        """Give it back; it comes again after *delay*."""
-        nanoseconds = int(delay.total_seconds() * 1e9)
-        await self._say(b'-NAK {"delay": %d}' % nanoseconds, final=True)
-
-    async def in_progress(self) -> None:
-        """Extend the lease."""
-        await self._say(b"+WPI", final=False)
-
-    async def _say(self, word: bytes, *, final: bool, haste: Haste = Haste.SOON) -> None:
-        if self._settled:
-            return
-        self._settled = final
-        if final and self.holder is not None:
-            self.holder.discard(self)
-        try:
-            # Together: what several give back in one go comes again in that order.
-            self._client.post(self._ack, word, haste=haste)
-        except NatsError as error:
-            # Not acknowledged means delivered again, which every handler must bear anyway.
-            _log.warning("could not settle a mention", subject=self.subject, error=str(error))
 
 
 class NatsInboxPull:
     """One agent's inbox, pulled as far as there is room."""
 
     def __init__(
-        self, client: DirectClient, agent: AgentName, stream: str, ack_wait: timedelta
+        self,
+        client: DirectClient,
+        agent: AgentName,
+        stream: str,
+        ack_wait: timedelta,
+        places: MentionPlaces | None = None,
     ) -> None:
         self._client = client
+        self._places = places
         self._agent = agent
         self._stream = stream
         self._ack_wait = ack_wait
@@ -147,6 +94,9 @@ class NatsInboxPull:
         """
         while True:
             if self._queue:
+                if self._places is not None and not self._queue[0].is_placed:
+                    await self._place(self._places, self._queue[0])
+                    continue
                 if self._asked + len(self._queue) <= room // 2:
                     await self._ask(room)
                 message = self._queue.popleft()
@@ -162,6 +112,17 @@ class NatsInboxPull:
                 await self._ask(room)
             if not self._queue and not self._gone:
                 await self._wait()
+
+    async def _place(self, places: MentionPlaces, message: NatsInboxMessage) -> None:
+        """Find out where in the log a mention is; it stays in the queue meanwhile."""
+        try:
+            place = await places.find(message.seq, message.subject, message.body)
+        except ReadTimeoutError as error:
+            _log.warning("the log does not answer, trying on", reason=error.reason)
+            await asyncio.sleep(_RETRY_S)
+        else:
+            message.seq, message.subject, message.misplaced = place
+            message.is_placed = True
 
     async def _wait(self) -> None:
         """Wait until something arrives, or until a heartbeat is overdue."""
@@ -251,7 +212,9 @@ class NatsInboxPull:
             # The copies of an event come through several sources: as far as they are here they
             # are put into the order of the log.
             message = NatsInboxMessage(self._client, reply, body, raw)
-            bisect.insort(self._queue, message, key=lambda one: one.seq)
+            if self._places is not None and self._places.come_from_several:
+                message.order = message.stored_at
+            bisect.insort(self._queue, message, key=lambda one: one.order)
         elif code == 100:
             return
         elif code in {404, 408}:
@@ -274,7 +237,7 @@ class NatsInboxPull:
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
-        left = sorted((*self._held, *self._queue), key=lambda one: one.seq)
+        left = sorted((*self._held, *self._queue), key=lambda one: one.order)
         self._queue.clear()
         self._wake()
         return left
@@ -283,17 +246,35 @@ class NatsInboxPull:
 class NatsInboxes:
     """Every inbox reached through one connection."""
 
-    def __init__(self, client: DirectClient) -> None:
+    def __init__(self, client: DirectClient, log: NatsLog) -> None:
         self._client = client
+        self._log = log
+        self._layout = Layout()
+        self._places: MentionPlaces | None = None
         self._pulls: set[NatsInboxPull] = set()
         self._streams: Counter[str] = Counter()
+
+    def spread(self, layout: Layout) -> None:
+        """Take in over which streams the log and the inboxes are spread."""
+        self._layout = layout
+        is_one = layout == Layout()
+        self._places = None if is_one else MentionPlaces(self._client, self._log, layout)
+
+    @property
+    def streams(self) -> Sequence[str]:
+        """Every stream that has inboxes."""
+        return self._layout.inbox_streams
+
+    def stream_of(self, agent: str) -> str:
+        """Return the stream that has the inbox of *agent*."""
+        return self._layout.inbox_stream(agent)
 
     @asynccontextmanager
     async def pull(
         self, agent: str, stream: str, ack_wait: timedelta
     ) -> AsyncGenerator[NatsInboxPull]:
         """Attach to the inbox of *agent*, creating it where it is not."""
-        pull = NatsInboxPull(self._client, AgentName(agent), stream, ack_wait)
+        pull = NatsInboxPull(self._client, AgentName(agent), stream, ack_wait, self._places)
         await _created(pull)
         self._pulls.add(pull)
         self._streams[stream] += 1
@@ -341,39 +322,11 @@ class NatsInboxes:
 
     async def pending(self, stream: str) -> Mapping[str, int]:
         """Return how many mentions wait for each agent."""
-        counts: dict[str, int] = {}
-        offset = 0
-        while True:
-            answer = await look(
-                self._client,
-                f"STREAM.INFO.{stream}",
-                f"stream {stream}",
-                {"subjects_filter": "mention.>", "offset": offset},
-            )
-            if answer.error is not None:
-                raise ReadError(f"stream {stream}", answer.error.description)
-            subjects = answer.state.subjects or {}
-            for subject, count in subjects.items():
-                agent = subject.split(".")[1]
-                counts[agent] = counts.get(agent, 0) + count
-            offset += len(subjects)
-            if not subjects or offset >= answer.total:
-                return counts
+        return await pending_in(self._client, stream)
 
     async def oldest(self, agent: str, stream: str) -> WaitingMention | None:
         """Return the mention that has waited longest for *agent*."""
-        answer = await look(
-            self._client,
-            f"STREAM.MSG.GET.{stream}",
-            f"the inbox of {agent}",
-            {"seq": 1, "next_by_subj": inbox_filter(AgentName(agent))},
-        )
-        if answer.err_code == _NO_MESSAGE:
-            return None
-        if answer.error is not None:
-            raise ReadError(f"the inbox of {agent}", answer.error.description)
-        message = answer.message
-        return WaitingMention(agent, message.subject, parse_time(message.time))
+        return await oldest_in(self._client, AgentName(agent), stream)
 
 
 async def _created(pull: NatsInboxPull) -> None:

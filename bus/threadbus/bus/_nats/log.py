@@ -24,6 +24,7 @@ from threadbus.bus._nats.api import ApiError, api, look
 from threadbus.bus._nats.client import DirectClient
 from threadbus.bus._nats.direct import direct_get, read_batches, stored_messages
 from threadbus.bus._nats.frames import header_block, status
+from threadbus.bus._nats.layout import Layout, placed_batches, placed_handler
 from threadbus.bus._nats.tails import NatsTails
 from threadbus.bus._running import running
 from threadbus.bus.errors import (
@@ -89,11 +90,12 @@ class _Row:
 
 
 class NatsLog:
-    """One stream as a log. Owned by the backend, which starts and stops it."""
+    """The streams of the log as one. Owned by the backend, which starts and stops it."""
 
-    def __init__(self, client: DirectClient, stream: str, pending_max: int) -> None:
+    def __init__(self, client: DirectClient, pending_max: int) -> None:
         self._client = client
-        self._stream = stream
+        self._layout = Layout()
+        self._is_spread = False
         self._rows: dict[bytes, _Row] = {}
         self._next = 0
         self._loop: asyncio.AbstractEventLoop
@@ -120,7 +122,7 @@ class NatsLog:
         try:
             async with (
                 self._client.listen(f"{self._reply}*", self._on_ack),
-                running(self._sweep(), f"threadbus.log[{self._stream}].sweep"),
+                running(self._sweep(), "threadbus.log.sweep"),
             ):
                 yield
         finally:
@@ -135,6 +137,16 @@ class NatsLog:
         waiting = [row.future for row in self._rows.values()]
         if waiting:
             await asyncio.wait(waiting, timeout=deadline.total_seconds())
+
+    def spread(self, layout: Layout) -> None:
+        """Take in over which streams the log is spread."""
+        self._layout = layout
+        self._is_spread = layout.partitions > 1
+
+    @property
+    def partitions(self) -> int:
+        """Over how many streams it is spread."""
+        return self._layout.partitions
 
     @property
     def tail_is_whole(self) -> bool:
@@ -159,12 +171,15 @@ class NatsLog:
     async def look_at_leader(self) -> None:
         """Find out who keeps the stream; after each connect, since it may be another server."""
         self._tail_is_whole = self._is_alone = False
-        info = await api(self._client, f"STREAM.INFO.{self._stream}")
-        leader = info.cluster.leader if info.cluster is not None else ""
-        alone = info.config.get("num_replicas") == 1
+        alone = here = True
+        for stream in self._layout.log_streams:
+            info = await api(self._client, f"STREAM.INFO.{stream}")
+            leader = info.cluster.leader if info.cluster is not None else ""
+            alone = alone and info.config.get("num_replicas") == 1
+            here = here and leader == self._client.server_name
         # A server outside of a cluster cannot be given more copies while we are connected.
         self._is_alone = alone and not self._client.is_clustered
-        self._tail_is_whole = alone and leader == self._client.server_name
+        self._tail_is_whole = alone and here
 
     # appending
 
@@ -184,6 +199,8 @@ class NatsLog:
             raise ClosedError
         if len(self._rows) >= self._pending_max:
             await self._wait_for_room()
+        if self._is_spread:
+            subject = self._layout.entry_of(subject)
         head = header_block(msg_id, guard, headers)
         size = len(body) + len(head)
         if size > self._client.max_payload:
@@ -307,20 +324,34 @@ class NatsLog:
 
     # reading
 
-    def read(self, subject: str, after: int, limit: int) -> AsyncGenerator[list[StoredMessage]]:
+    def _partition(self, subject: str, partition: int | None) -> int:
+        """Return where to look for what matches: of one super-task, or in a named partition."""
+        if not self._is_spread:
+            return 0
+        known = self._layout.partition_of_filter(subject)
+        if known is None and partition is None:
+            raise ReadError(subject, f"which of the {self.partitions} partitions must be said")
+        return known if known is not None else partition or 0
+
+    def read(
+        self, subject: str, after: int, limit: int, partition: int | None = None
+    ) -> AsyncGenerator[list[StoredMessage]]:
         """Read up to *limit* messages that match, later than *after*, in batches."""
-        return read_batches(self._client, self._stream, subject, after, limit)
+        stream = self._layout.log_streams[self._partition(subject, partition)]
+        batches = read_batches(self._client, stream, subject, after, limit)
+        return placed_batches(self._layout, batches) if self._is_spread else batches
 
     async def last_per_subject(self, subject: str, limit: int) -> list[StoredMessage]:
         """Return the last message of each subject that matches, oldest first."""
         request = {"multi_last": [subject], "batch": limit}
-        frames = await direct_get(self._client, self._stream, request)
-        return stored_messages(frames)
+        stream = self._layout.log_streams[self._partition(subject, None)]
+        return stored_messages(await direct_get(self._client, stream, request))
 
-    async def last_seq(self) -> int:
-        """Return the last sequence of the log."""
-        what = f"stream {self._stream}"
-        info = await look(self._client, f"STREAM.INFO.{self._stream}", what)
+    async def last_seq(self, partition: int = 0) -> int:
+        """Return the last sequence of one partition of the log."""
+        stream = self._layout.log_streams[partition]
+        what = f"stream {stream}"
+        info = await look(self._client, f"STREAM.INFO.{stream}", what)
         if info.error is not None:
             raise ReadError(what, info.error.description)
         return info.state.last_seq
@@ -328,9 +359,16 @@ class NatsLog:
     # tailing
 
     def tail(
-        self, subject: str, handler: MessageHandler, on_loss: LossHandler
+        self,
+        subject: str,
+        handler: MessageHandler,
+        on_loss: LossHandler,
+        partition: int | None = None,
     ) -> AbstractAsyncContextManager[None]:
-        """Call *handler* with each matching message once it is stored."""
+        """Call *handler* with each matching message of a partition once it is stored."""
+        if self._is_spread:
+            number = self._partition(subject, partition)
+            handler = placed_handler(self._layout, number, handler)
         return self._tails.tail(subject, handler, on_loss)
 
 

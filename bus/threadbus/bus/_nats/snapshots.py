@@ -18,11 +18,10 @@ from threadbus.bus._nats.api import ApiAnswer, api
 from threadbus.bus._nats.client import DirectClient
 from threadbus.bus._nats.direct import direct_get, stored_message
 from threadbus.bus._nats.frames import description, status
+from threadbus.bus._nats.layout import INBOX_STREAM, LOG_STREAM
 from threadbus.bus._nats.streams import (
     AGENTS_BUCKET,
     ARTIFACTS_BUCKET,
-    INBOX_STREAM,
-    LOG_STREAM,
     POSITIONS_BUCKET,
 )
 from threadbus.bus.backup_errors import BackupStreamError

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -21,6 +21,12 @@ from nats.errors import NoRespondersError
 from threadbus.bus._nats.api import ApiAnswer, api
 from threadbus.bus._nats.client import DirectClient
 from threadbus.bus._nats.direct import parse_time
+from threadbus.bus._nats.layout import (
+    INBOX_STREAM,
+    INBOXES_KEY,
+    PARTITIONS_KEY,
+    Layout,
+)
 from threadbus.bus.errors import (
     JetStreamMissingError,
     NoServerError,
@@ -28,13 +34,11 @@ from threadbus.bus.errors import (
     ServerTooOldError,
     StreamMismatchError,
 )
-from threadbus.bus.ports import StreamFacts
-from threadbus.schemas import LOG_SUBJECTS, MAX_MENTIONS, STORED_PREFIX
+from threadbus.bus.facts import StreamFacts, StreamKind
+from threadbus.schemas import LOG_SUBJECTS, MAX_MENTIONS, STORED_PREFIX, partition_start
 
 MINIMUM_VERSION: Final = (2, 12)
 DEDUP_WINDOW_NS: Final = 120 * 1_000_000_000
-LOG_STREAM: Final = "BUS"
-INBOX_STREAM: Final = "MENTIONS"
 AGENTS_BUCKET: Final = "AGENTS"
 PRESENCE_BUCKET: Final = "PRESENCE"
 ARTIFACTS_BUCKET: Final = "ARTIFACTS"
@@ -46,7 +50,13 @@ READY_S: Final = 15.0
 """Time that JetStream has to be ready once there is a connection."""
 RETRY_S: Final = 0.2
 _NOT_READY: Final = frozenset({10004, 10005, 10008, 10009})
-_NOT_FOUND: Final = 10059
+NOT_FOUND: Final = 10059
+_ONE: Final = Layout()
+_CLAIM: Final = "bus.partitioned"
+"""A subject of the first partition on which nothing is sent: the server refuses a second log, as
+the one of a client that knows nothing of partitions, since its subjects would overlap."""
+HUB_AGE_NS: Final = 24 * 3600 * 1_000_000_000
+"""How long the hub keeps a mention for an inbox stream that takes nothing; the rest is its cost."""
 _LONG_FORM: Final = re.compile(r"\{\{wildcard\((\d+)\)\}\}")
 
 
@@ -59,20 +69,25 @@ class StreamSpec:
     """As the JetStream API takes it; a field that is absent is left to the server."""
     fixed: frozenset[str] = field(default_factory=frozenset[str])
     """Fields that the server cannot, or must not, change afterwards."""
+    kind: StreamKind = StreamKind.OTHER
+    start: int = 0
+    """The sequence behind which it begins."""
 
 
 # Subjects could be changed. A stream with others is somebody else's, and to be left alone.
 _FIXED: Final = frozenset({"subjects", "storage", "retention", "deny_delete", "deny_purge"})
 
 
-def inbox_sources(log_stream: str = LOG_STREAM) -> list[dict[str, Any]]:
-    """Return one source for each position among the mentions of an event.
+def inbox_sources(layout: Layout = _ONE) -> list[dict[str, Any]]:
+    """Return one source for each position among the mentions of an event, of each log stream.
 
     A source keeps the order of the log, several among one another do not: so all events that
     mention an agent at one position come through one source, however many they mention.
 
     Without ``opt_start_seq`` a source that starts late begins at "now" and loses what came before.
     """
+    # Filled into several inboxes, the hub says first which one it is for.
+    before = "mention." if layout.inboxes == 1 else f"hub.{{{{partition({layout.inboxes},%d)}}}}."
     return [
         {
             "name": log_stream,
@@ -82,13 +97,81 @@ def inbox_sources(log_stream: str = LOG_STREAM) -> list[dict[str, Any]]:
                     "src": "bus.*.*.*.*" + ".*" * count,
                     # The short form of {{wildcard(n)}}: the server writes all of a source's
                     # transforms into a header of each message that comes through it.
-                    "dest": f"mention.${4 + position}.$1.$2.$3.$4",
+                    "dest": before.replace("%d", str(4 + position))
+                    + f"${4 + position}.$1.$2.$3.$4",
                 }
                 for count in range(position, MAX_MENTIONS + 1)
             ],
         }
+        for log_stream in layout.log_streams
         for position in range(1, MAX_MENTIONS + 1)
     ]
+
+
+def _log_specs(layout: Layout, replicas: int) -> Iterator[StreamSpec]:
+    """Return the streams of the log: one, or one for each partition."""
+    for partition, name in enumerate(layout.log_streams):
+        config: dict[str, Any] = {
+            "subjects": [LOG_SUBJECTS],
+            "storage": "file",
+            "retention": "limits",
+            # Full means refused, not that the beginning of the log goes away.
+            "discard": "new",
+            "allow_direct": True,
+            "deny_delete": True,
+            "deny_purge": True,
+            "duplicate_window": DEDUP_WINDOW_NS,
+            "no_ack": False,
+            "republish": {"src": LOG_SUBJECTS, "dest": STORED_PREFIX + LOG_SUBJECTS},
+            "num_replicas": replicas,
+        }
+        if layout.partitions > 1:
+            # What comes on part.<i>.<task>.… is stored as bus.<task>.…: a reader in any language
+            # finds what it would find in one stream.
+            sent = f"part.{partition}.>"
+            config |= {
+                "subjects": [sent, *([_CLAIM] if partition == 0 else [])],
+                "subject_transform": {"src": sent, "dest": LOG_SUBJECTS},
+                "metadata": {PARTITIONS_KEY: str(layout.partitions)},
+            }
+            if partition:
+                config["first_seq"] = partition_start(partition) + 1
+        yield StreamSpec(
+            name,
+            config,
+            _FIXED | {"subject_transform", "metadata", "first_seq"},
+            StreamKind.LOG,
+            partition_start(partition),
+        )
+
+
+def _inbox_specs(layout: Layout, replicas: int) -> Iterator[StreamSpec]:
+    """Return the stream of the inboxes, or the hub and those that are filled from it."""
+    queue: dict[str, Any] = {
+        # The copies of one event share their Nats-Msg-Id: all but one would be dropped.
+        "duplicate_window": 0,
+        "storage": "file",
+        "retention": "workqueue",
+        "num_replicas": replicas,
+    }
+    # Another set of sources would deliver everything since the beginning once more.
+    fixed = _FIXED - {"deny_delete", "deny_purge"} | {"sources", "metadata"}
+    if layout.inboxes == 1:
+        config = queue | {"sources": inbox_sources(layout)}
+        yield StreamSpec(INBOX_STREAM, config, fixed, StreamKind.INBOXES)
+        return
+    hub = {
+        "retention": "limits",
+        "max_age": HUB_AGE_NS,
+        "allow_direct": True,
+        "sources": inbox_sources(layout),
+        "metadata": {INBOXES_KEY: str(layout.inboxes)},
+    }
+    yield StreamSpec(INBOX_STREAM, queue | hub, fixed, StreamKind.HUB)
+    for number, name in enumerate(layout.inbox_streams):
+        transform = {"src": f"hub.{number}.*.*.*.*.*", "dest": "mention.$1.$2.$3.$4.$5"}
+        source = {"name": INBOX_STREAM, "opt_start_seq": 1, "subject_transforms": [transform]}
+        yield StreamSpec(name, queue | {"sources": [source]}, fixed, StreamKind.INBOXES)
 
 
 def _bucket(name: str, **extra: Any) -> StreamSpec:
@@ -109,40 +192,11 @@ def _bucket(name: str, **extra: Any) -> StreamSpec:
     )
 
 
-def specs(replicas: int) -> tuple[StreamSpec, ...]:
+def specs(layout: Layout, replicas: int) -> tuple[StreamSpec, ...]:
     """Return every stream, in the order in which they are made."""
     return (
-        StreamSpec(
-            LOG_STREAM,
-            {
-                "subjects": [LOG_SUBJECTS],
-                "storage": "file",
-                "retention": "limits",
-                # Full means refused, not that the beginning of the log goes away.
-                "discard": "new",
-                "allow_direct": True,
-                "deny_delete": True,
-                "deny_purge": True,
-                "duplicate_window": DEDUP_WINDOW_NS,
-                "no_ack": False,
-                "republish": {"src": LOG_SUBJECTS, "dest": STORED_PREFIX + LOG_SUBJECTS},
-                "num_replicas": replicas,
-            },
-            _FIXED,
-        ),
-        StreamSpec(
-            INBOX_STREAM,
-            {
-                # The copies of one event share their Nats-Msg-Id: all but one would be dropped.
-                "duplicate_window": 0,
-                "storage": "file",
-                "retention": "workqueue",
-                "sources": inbox_sources(),
-                "num_replicas": replicas,
-            },
-            # Another set of sources would deliver everything since the beginning once more.
-            _FIXED - {"deny_delete", "deny_purge"} | {"sources"},
-        ),
+        *_log_specs(layout, replicas),
+        *_inbox_specs(layout, replicas),
         _bucket(AGENTS_BUCKET, num_replicas=replicas),
         _bucket(
             PRESENCE_BUCKET,
@@ -193,7 +247,7 @@ async def _info(client: DirectClient, url: str) -> ApiAnswer:
     deadline = time.monotonic() + READY_S
     while True:
         try:
-            return await _ready(client, "INFO")
+            return await ready(client, "INFO")
         except NoRespondersError as error:
             raise JetStreamMissingError(url) from error
         except (NatsError, TimeoutError) as error:
@@ -203,10 +257,14 @@ async def _info(client: DirectClient, url: str) -> ApiAnswer:
         await asyncio.sleep(RETRY_S)
 
 
-async def _ready(
+async def ready(
     client: DirectClient, subject: str, request: Mapping[str, Any] | None = None
 ) -> ApiAnswer:
-    """Call the API; an answer that only says "not now" is an error to try again after."""
+    """Call the API; an answer that only says "not now" is an error to try again after.
+
+    Raises:
+        nats.errors.Error, TimeoutError: not now, or there was no answer.
+    """
     answer = await api(client, subject, request, timeout_s=_PATIENCE_S)
     if answer.error is not None and answer.err_code in _NOT_READY:
         raise NatsError(answer.error.description)
@@ -222,15 +280,15 @@ async def ensure_stream(client: DirectClient, spec: StreamSpec) -> str:
     Raises:
         StreamMismatchError: it exists and cannot be changed to what is needed.
     """
-    found = await _ready(client, f"STREAM.INFO.{spec.name}")
-    if found.err_code == _NOT_FOUND:
+    found = await ready(client, f"STREAM.INFO.{spec.name}")
+    if found.err_code == NOT_FOUND:
         wanted = {"name": spec.name, **spec.config}
-        made = await _ready(client, f"STREAM.CREATE.{spec.name}", wanted)
+        made = await ready(client, f"STREAM.CREATE.{spec.name}", wanted)
         if made.error is None:
             return "created"
         if made.err_code != _IN_USE:
             raise StreamMismatchError(spec.name, [made.error.description])
-        found = await _ready(client, f"STREAM.INFO.{spec.name}")
+        found = await ready(client, f"STREAM.INFO.{spec.name}")
     if found.error is not None:
         raise StreamMismatchError(spec.name, [found.error.description])
     wrong = differences(spec, found.config)
@@ -240,7 +298,7 @@ async def ensure_stream(client: DirectClient, spec: StreamSpec) -> str:
     if unchangeable:
         raise StreamMismatchError(spec.name, unchangeable)
     wanted = {**found.config, **{name: spec.config[name] for name in wrong}}
-    changed = await _ready(client, f"STREAM.UPDATE.{spec.name}", wanted)
+    changed = await ready(client, f"STREAM.UPDATE.{spec.name}", wanted)
     if changed.error is not None:
         raise StreamMismatchError(spec.name, [*wrong.values(), changed.error.description])
     return "updated"
@@ -256,13 +314,15 @@ async def stream_facts(client: DirectClient, spec: StreamSpec) -> tuple[StreamFa
         ReadError: the server refuses to tell.
     """
     found = await api(client, f"STREAM.INFO.{spec.name}")
-    if found.err_code == _NOT_FOUND:
-        return StreamFacts(name=spec.name, exists=False), 0
+    if found.err_code == NOT_FOUND:
+        return StreamFacts(name=spec.name, exists=False, kind=spec.kind, start=spec.start), 0
     if found.error is not None:
         raise ReadError(f"stream {spec.name}", found.error.description)
     facts = StreamFacts(
         name=spec.name,
         exists=True,
+        kind=spec.kind,
+        start=spec.start,
         messages=found.state.messages,
         bytes=found.state.bytes,
         last_seq=found.state.last_seq,
@@ -282,6 +342,9 @@ def differences(spec: StreamSpec, config: Mapping[str, Any]) -> dict[str, str]:
             # How many copies are kept is the operator's to change.
             continue
         has = config.get(name)
+        if name == "metadata":
+            # The server adds its own.
+            has = {key: metadata_of(config).get(key) for key in wanted}
         if name == "sources":
             same = _source_keys(has) == _source_keys(wanted)
             shown = f"{name} are not the {len(wanted)} that fan mentions out"
@@ -292,6 +355,11 @@ def differences(spec: StreamSpec, config: Mapping[str, Any]) -> dict[str, str]:
         if not same:
             wrong[name] = shown
     return wrong
+
+
+def metadata_of(config: Mapping[str, Any]) -> dict[str, str]:
+    """Return what is kept beside the configuration of a stream."""
+    return msgspec.convert(config.get("metadata") or {}, dict[str, str])
 
 
 class _Transform(msgspec.Struct):

@@ -15,8 +15,8 @@ import msgspec
 from threadbus.bus._nats.api import api
 from threadbus.bus._nats.client import DirectClient
 from threadbus.bus._nats.direct import parse_time
+from threadbus.bus._nats.layout import INBOX_STREAM, LOG_STREAM
 from threadbus.bus._nats.snapshots import list_streams
-from threadbus.bus._nats.streams import INBOX_STREAM, LOG_STREAM
 from threadbus.bus.errors import ReadError, StreamMismatchError
 
 _PATIENCE_S: Final = 120.0

@@ -10,8 +10,8 @@ from typing import Final
 from threadbus.bus.bus import Bus
 from threadbus.bus.connection import opened
 from threadbus.bus.errors import AppendError, StorageFullError
+from threadbus.bus.facts import ServerFacts, StorageFacts, StreamFacts, StreamKind
 from threadbus.bus.health import Health, StreamHealth
-from threadbus.bus.ports import ServerFacts, StorageFacts, StreamFacts
 from threadbus.bus.settings import BusSettings
 from threadbus.bus.testing.buckets import MemoryBucket, MemoryLive, MemoryObjects
 from threadbus.bus.testing.clock import Clock
@@ -100,7 +100,9 @@ class InMemoryBackend:
     async def storage(self) -> StorageFacts:
         """Return what stands for the streams: the log alone."""
         last = await self.log.last_seq()
-        log = StreamFacts(name="BUS", exists=True, messages=last, last_seq=last)
+        log = StreamFacts(
+            name="BUS", exists=True, kind=StreamKind.LOG, messages=last, last_seq=last
+        )
         return StorageFacts(streams=(log,), server_time=self._clock.now())
 
     async def health(self, streams: Sequence[str]) -> Health:

@@ -10,7 +10,10 @@ from datetime import timedelta
 from typing import Final
 
 from threadbus.bus.errors import ClosedError
-from threadbus.bus.ports import StoredMessage, WaitingMention
+from threadbus.bus.facts import WaitingMention
+from threadbus.bus.ports import (
+    StoredMessage,
+)
 from threadbus.bus.testing.clock import Clock, Timer
 from threadbus.schemas import MAX_MENTIONS
 
@@ -140,6 +143,11 @@ class MemoryInboxMessage:
         return False
 
     @property
+    def misplaced(self) -> bool:
+        """Never: there is one log."""
+        return False
+
+    @property
     def subject(self) -> str:
         """The subject that the event was published on."""
         return self._mention.event.subject
@@ -224,6 +232,11 @@ class MemoryInboxes:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._boxes: dict[tuple[str, str], _Box] = {}
+        self.streams = (INBOX_STREAM,)
+
+    def stream_of(self, agent: str) -> str:
+        """Return the stream that has the inbox of *agent*."""
+        return INBOX_STREAM
 
     def _box(self, agent: str, stream: str) -> _Box:
         found = self._boxes.get((stream, agent))

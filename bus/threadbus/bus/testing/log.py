@@ -185,6 +185,7 @@ class MemoryLog:
         self.max_payload = max_payload
         self.tail_is_whole = True
         self.can_chain = True
+        self.partitions = 1
 
     async def append(
         self,
@@ -213,7 +214,7 @@ class MemoryLog:
         return future
 
     async def read(
-        self, subject: str, after: int, limit: int
+        self, subject: str, after: int, limit: int, partition: int | None = None
     ) -> AsyncGenerator[list[StoredMessage]]:
         """Read up to *limit* messages that match, later than *after*, in batches."""
         while limit > 0:
@@ -225,7 +226,7 @@ class MemoryLog:
             after = batch[-1].seq
             yield batch
 
-    async def last_seq(self) -> int:
+    async def last_seq(self, partition: int = 0) -> int:
         """Return the last sequence of the log."""
         return self._store.last_seq
 
@@ -239,6 +240,7 @@ class MemoryLog:
         subject: str,
         handler: MessageHandler,
         on_loss: LossHandler,
+        partition: int | None = None,
     ) -> AsyncGenerator[None]:
         """Call *handler* with each matching message once it is stored."""
         async with self._store.tail(subject, handler):

@@ -15,7 +15,7 @@ from threadbus.bus import Bus
 from threadbus.gateways.a2a.ids import AGENT
 from threadbus.gateways.a2a.log import TaskLog
 from threadbus.gateways.a2a.view import TaskView
-from threadbus.schemas import MAIN_THREAD, AgentName, EventId, TaskId
+from threadbus.schemas import MAIN_THREAD, AgentName, EventId, LogPlaces, TaskId
 
 
 class Row(msgspec.Struct):
@@ -42,7 +42,7 @@ class TaskIndex:
     def __init__(self, bus: Bus, log: TaskLog) -> None:
         self._bus = bus
         self._log = log
-        self._seq = 0
+        self._places = LogPlaces()
         self._open: dict[TaskId, TaskView] = {}
         self._rows: dict[TaskId, Row] = {}
         self._reading = asyncio.Lock()
@@ -65,8 +65,8 @@ class TaskIndex:
 
     async def _read_on(self) -> None:
         touched: set[TaskId] = set()
-        async for recorded in self._bus.tasks.controls(after=self._seq):
-            self._seq = recorded.seq
+        async for recorded in self._bus.tasks.controls(after=self._places):
+            self._places.take(recorded.seq)
             task = recorded.event.task
             view = self._open.get(task)
             if view is None:

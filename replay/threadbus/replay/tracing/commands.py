@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
@@ -17,9 +17,9 @@ from threadbus.replay.errors import CollectorUrlError, TracesMissingError
 from threadbus.schemas import SchemaError, ThreadbusError
 
 if TYPE_CHECKING:
-    from threadbus.bus import Bus, BusSettings
-    from threadbus.replay.tracing.live import LiveExporter
+    from threadbus.bus import Bus, BusSettings, LogConsumer
     from threadbus.replay.tracing.metrics import BusMetrics
+    from threadbus.replay.tracing.partitions import Exporters
 
 DEFAULT_URL: Final = "http://127.0.0.1:4318"
 _FAILED, _USAGE, _NO_SERVER, _INTERRUPTED = 1, 2, 4, 130
@@ -121,11 +121,12 @@ async def _trace(
     content: bool,
     with_metrics: bool,
 ) -> None:
-    from threadbus.bus import connect
+    from threadbus.bus import StreamKind, connect
     from threadbus.replay.tracing.collector import Collector
     from threadbus.replay.tracing.examining import RunExaminer
     from threadbus.replay.tracing.live import LiveExporter, patient
     from threadbus.replay.tracing.otlp import encode_request
+    from threadbus.replay.tracing.partitions import open_exporters
 
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger("warning"),
@@ -135,11 +136,13 @@ async def _trace(
     collector = Collector(url)
     stop = asyncio.Event()
     async with connect(settings) as bus, _metrics(url, bus, wanted=with_metrics) as metrics:
-        after = None
+        after: list[int] = []
         if from_now:
-            after = next(s.last_seq for s in (await bus.storage()).streams if s.name == "BUS")
-        async with bus.consuming(name, after=after) as consumer:
-            exporter = LiveExporter(
+            streams = (await bus.storage()).streams
+            after = [one.last_seq for one in streams if one.kind is StreamKind.LOG]
+
+        def make(consumer: LogConsumer) -> LiveExporter:
+            return LiveExporter(
                 bus,
                 consumer,
                 # Whoever waits for the end wants to know that nobody answers.
@@ -148,9 +151,11 @@ async def _trace(
                 content=content,
                 watch=None if metrics is None else metrics.watch,
             )
+
+        async with open_exporters(bus, name, make, after) as exporter:
             typer.echo(
                 f"bus trace: {settings.url} to {collector.url} as {name!r}, "
-                f"from sequence {consumer.position + 1}",
+                f"from sequence {_listed(at + 1 for at in exporter.positions)}",
                 err=True,
             )
             with _stopping(stop):
@@ -159,12 +164,16 @@ async def _trace(
         lost = f", {done.refused} refused" if done.refused else ""
         typer.echo(
             f"bus trace: {done.events} events, {done.spans} spans of {done.traces} ended "
-            f"super-tasks{lost}; done up to sequence {consumer.position}",
+            f"super-tasks{lost}; done up to sequence {_listed(exporter.positions)}",
             err=True,
         )
 
 
-async def _run(exporter: LiveExporter, stop: asyncio.Event, *, once: bool) -> None:
+def _listed(seqs: Iterable[int]) -> str:
+    return ", ".join(map(str, seqs))
+
+
+async def _run(exporter: Exporters, stop: asyncio.Event, *, once: bool) -> None:
     def enough() -> bool:
         return once or stop.is_set()
 

@@ -14,10 +14,11 @@ from threadbus.replay.tracing.collector import Collector
 from threadbus.replay.tracing.examining import Examine, RunExaminer
 from threadbus.replay.tracing.live import LiveExporter, patient
 from threadbus.replay.tracing.model import Span
+from threadbus.replay.tracing.partitions import Exporters, open_exporters
 from threadbus.schemas import AgentName, parse_agent_name
 
 if TYPE_CHECKING:
-    from threadbus.bus import Bus
+    from threadbus.bus import Bus, LogConsumer
 
 _DRAIN: Final = timedelta(seconds=10)
 _log: Any = structlog.get_logger("threadbus.replay")
@@ -33,7 +34,7 @@ async def tracing(
     examine: Examine | None = RunExaminer,
     content: bool = False,
     drain: timedelta = _DRAIN,
-) -> AsyncGenerator[LiveExporter]:
+) -> AsyncGenerator[Exporters]:
     """Export what happens on a bus for as long as the context lasts.
 
     Leaving normally exports what is in the log by then. What goes wrong with the export is
@@ -62,8 +63,9 @@ async def tracing(
     if not name:
         name = "exporter" if only is None else f"exporter-{only}"[:63]
     leaving = asyncio.Event()
-    async with bus.consuming(name) as consumer:
-        exporter = LiveExporter(
+
+    def make(consumer: LogConsumer) -> LiveExporter:
+        return LiveExporter(
             bus,
             consumer,
             patient(collector.send),
@@ -71,6 +73,8 @@ async def tracing(
             content=content,
             keep=None if only is None else _of(only),
         )
+
+    async with open_exporters(bus, name, make) as exporter:
         work = asyncio.create_task(_export(exporter, leaving), name=f"threadbus.trace[{name}]")
         try:
             yield exporter
@@ -81,7 +85,7 @@ async def tracing(
             await asyncio.wait({work})
 
 
-async def _export(exporter: LiveExporter, leaving: asyncio.Event) -> None:
+async def _export(exporter: Exporters, leaving: asyncio.Event) -> None:
     try:
         await exporter.run(leaving.is_set)
     except Exception as error:

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
-from threadbus.bus import Bus, BusSettings, connect
+from threadbus.bus import Bus, BusSettings, StreamKind, connect
 from threadbus.replay.export import FileSource
 from threadbus.replay.paint import Painter, Span, painter_for
 from threadbus.replay.point import whole
@@ -94,17 +94,18 @@ def _checked(entries: list[LogItem]) -> Verifier:
 async def _check_stream(bus: Bus, report: Report) -> None:
     """Look whether the stream itself has holes: nothing may ever be deleted from it."""
     for stream in (await bus.storage()).streams:
-        if stream.name != "BUS":
+        if stream.kind is not StreamKind.LOG:
             continue
-        missing = stream.last_seq - stream.messages
+        taken = stream.last_seq - stream.start
+        missing = taken - stream.messages
         if missing > 0:
             text = (
-                f"{plural(missing, 'message')} of the {stream.last_seq:,} that the stream has "
+                f"{plural(missing, 'message')} of the {taken:,} that the stream {stream.name} has "
                 "taken are gone; which run they were of, nobody can tell"
             )
             report.add(Problem(kind=ProblemKind.VIOLATION, check="sequence", text=text))
         for difference in stream.differences:
-            text = f"the stream is not as it must be: {difference}"
+            text = f"the stream {stream.name} is not as it must be: {difference}"
             report.add(Problem(kind=ProblemKind.VIOLATION, check="stream", text=text))
 
 
