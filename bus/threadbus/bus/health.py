@@ -15,7 +15,13 @@ from threadbus.bus.errors import BusError, PermissionDeniedError
 from threadbus.bus.following import Entry, Follower, decode_entry
 from threadbus.bus.ports import Backend, KeyEntry
 from threadbus.bus.reading import LogReader
-from threadbus.schemas import LOG_SUBJECTS, AgentRecord, SchemaError, parse_agent_name
+from threadbus.schemas import (
+    LOG_SUBJECTS,
+    AgentRecord,
+    SchemaError,
+    parse_agent_name,
+    partition_start,
+)
 from threadbus.schemas import decode_entry as decode_value
 
 MAX_RECENT: Final = 100_000
@@ -173,11 +179,12 @@ class Operations:
         streams = (await self._backend.storage()).streams
         return await self._backend.health([one.name for one in streams if one.exists])
 
-    async def recent(self, limit: int = 10_000) -> list[Entry]:
+    async def recent(self, limit: int = 10_000, partition: int = 0) -> list[Entry]:
         """Return the last entries of the log, oldest first; bytes that are no event among them.
 
         Args:
             limit: 1 to :data:`MAX_RECENT`.
+            partition: of a log that is spread.
 
         Raises:
             ReadError: the server refused or did not answer.
@@ -187,33 +194,35 @@ class Operations:
         """
         if not 1 <= limit <= MAX_RECENT:
             raise ValueError(f"limit is {limit:,}; from 1 to {MAX_RECENT:,}")
-        after = max(0, await self._backend.log.last_seq() - limit)
+        log = self._backend.log
+        after = max(partition_start(partition), await log.last_seq(partition) - limit)
         found: list[Entry] = []
-        async with aclosing(self._backend.log.read(LOG_SUBJECTS, after, limit)) as batches:
+        async with aclosing(log.read(LOG_SUBJECTS, after, limit, partition)) as batches:
             async for batch in batches:
                 found += [decode_entry(message) for message in batch]
         return found
 
-    def following(self, after: int = 0) -> Follower:
-        """Read the whole log and go on live, keeping nothing on the server.
+    def following(self, after: int = 0, partition: int = 0) -> Follower:
+        """Read the whole log, or a partition of it, and go on live, keeping nothing on the server.
 
         ``async with bus.operations.following() as entries``. For a position that the server keeps
         see :meth:`Bus.consuming`.
 
         Args:
             after: only what is later than this sequence.
+            partition: of a log that is spread.
 
         Cancellation: safe; go on with the last sequence seen.
         """
-        return self._log.following_all(after)
+        return self._log.following_all(after, partition)
 
-    async def last_seq(self) -> int:
-        """Return the last sequence of the log.
+    async def last_seq(self, partition: int = 0) -> int:
+        """Return the last sequence of the log, or of a partition of it.
 
         Raises:
             ReadError: the server refused or did not answer.
         """
-        return await self._backend.log.last_seq()
+        return await self._backend.log.last_seq(partition)
 
     async def forget(self, agent: str, *, drop_mentions: bool = False) -> Forgotten:
         """Take an agent's record and its inbox away. Its events stay in the log. Idempotent.

@@ -13,6 +13,8 @@ from typing import Final
 
 import msgspec
 
+from threadbus.bus.spread_subjects import spread_pattern
+
 ANYBODY: Final = "*"
 """What a gateway acts for that may speak as anybody."""
 
@@ -117,7 +119,13 @@ EXTRAS: Final[Mapping[Extra, RoleRow]] = {
 
 
 def permissions_of(
-    role: Role, name: str, *, acts_for: Sequence[str] = (), can: Sequence[Extra] = ()
+    role: Role,
+    name: str,
+    *,
+    acts_for: Sequence[str] = (),
+    can: Sequence[Extra] = (),
+    partitions: int = 1,
+    inboxes: int = 1,
 ) -> Permissions:
     """Return what the server is told to allow one identity.
 
@@ -126,23 +134,30 @@ def permissions_of(
         name: the identity, an agent's name.
         acts_for: the other names that it may speak as; ``*`` is everybody.
         can: rows of :data:`EXTRAS` besides.
+        partitions: streams that the log is spread over.
+        inboxes: streams that the inboxes are spread over.
     """
     who = [ANYBODY] if ANYBODY in acts_for else [name, *(n for n in acts_for if n != name)]
     rows = [ROLES[role], *(EXTRAS[extra] for extra in can)]
     return Permissions(
-        _filled([subject for row in rows for subject in row.publish], name, who),
-        _filled([subject for row in rows for subject in row.subscribe], name, who),
+        _filled(
+            [subject for row in rows for subject in row.publish], name, who, partitions, inboxes
+        ),
+        _filled([subject for row in rows for subject in row.subscribe], name, who, 1, 1),
     )
 
 
-def _filled(patterns: Sequence[str], me: str, who: Sequence[str]) -> tuple[str, ...]:
+def _filled(
+    patterns: Sequence[str], me: str, who: Sequence[str], partitions: int, inboxes: int
+) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for pattern in patterns:
         if ANYBODY in who and "agent-{who}" in pattern:
             # A wildcard stands for a whole token: any inbox is any consumer of MENTIONS.
             pattern = pattern.replace("agent-{who}", ANYBODY)
         for name in who:
-            found[pattern.replace("{me}", me).replace("{who}", name)] = None
+            for spread in spread_pattern(pattern, name, partitions, inboxes):
+                found[spread.replace("{me}", me).replace("{who}", name)] = None
     return tuple(found)
 
 
@@ -157,6 +172,8 @@ def who_may(subject: str) -> str:
     if tokens[0] == "bus" and len(tokens) > 4:
         muted = "; `bus auth list` shows who is muted"
         return _named(tokens[4], "speaks") + muted
+    if tokens[0] == "part" and len(tokens) > 5:
+        return _named(tokens[5], "speaks")
     if tokens[0] == "live" and len(tokens) > 3:
         return _named(tokens[3], "shows anything")
     if subject.startswith("$KV.AGENTS.limits."):

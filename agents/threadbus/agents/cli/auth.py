@@ -51,9 +51,19 @@ async def init(
         ),
     ] = False,
 ) -> None:
-    """Make an access folder with a tenant and its operator, or add a tenant to it."""
+    """Make an access folder with a tenant and its operator, or add a tenant to it.
+
+    For a bus of several streams say --partitions and --inboxes here as well as to the first command
+    that makes them.
+    """
     where = access.AccessFolder(folder)
-    made = await where.init(tenant, apart=apart)
+    settings = shell.settings()
+    made = await where.init(
+        tenant,
+        apart=apart,
+        partitions=settings.partitions or 1,
+        inboxes=settings.inboxes or 1,
+    )
     await _tell(shell, where, tenant, made, "is the operator of")
     if not shell.json:
         shell.say("Next:")

@@ -29,6 +29,8 @@ from threadbus.schemas import (
     TaskClosed,
     TaskOpened,
     ToolReturned,
+    partition_of_seq,
+    partition_start,
 )
 
 BUCKETS_S: Final = (0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0)
@@ -77,7 +79,9 @@ class Counts(msgspec.Struct):
     log: dict[str, int] = {}
     """Which log: its streams and when they were made."""
     seq: int = 0
-    """The last place in the log that is counted."""
+    """The last place in the log that is counted; in its first partition, where it is spread."""
+    later: dict[int, int] = {}
+    """The same of each later partition."""
     since: int = 0
     """When what is counted was stored first, in nanoseconds since the epoch."""
     numbers: dict[str, dict[str, int]] = {}
@@ -89,6 +93,22 @@ class Counts(msgspec.Struct):
     """Open super-tasks beyond those that are remembered."""
     names: dict[str, list[str]] = {}
     """Values in use of the labels that are bounded."""
+
+    def counted_to(self, partition: int) -> int:
+        """Return the last place that is counted in a partition."""
+        return self.later.get(partition, partition_start(partition)) if partition else self.seq
+
+    def move(self, partition: int, seq: int) -> None:
+        """Say that a partition is counted up to a place."""
+        if partition:
+            self.later[partition] = seq
+        else:
+            self.seq = seq
+
+    @property
+    def entries(self) -> int:
+        """How many places of the log are counted, in all its partitions."""
+        return self.seq + sum(seq - partition_start(number) for number, seq in self.later.items())
 
 
 def label_key(values: Sequence[str]) -> str:
@@ -132,9 +152,10 @@ class LogCounter:
     def take(self, entry: Recorded | Rejected) -> None:
         """Count one entry; what was counted before is passed over."""
         counts = self.counts
-        if entry.seq <= counts.seq:
+        partition = partition_of_seq(entry.seq)
+        if entry.seq <= counts.counted_to(partition):
             return
-        counts.seq = entry.seq
+        counts.move(partition, entry.seq)
         counts.since = counts.since or entry.stored_at
         if isinstance(entry, Rejected):
             self._add("not_events")

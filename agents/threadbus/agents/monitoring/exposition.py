@@ -69,7 +69,7 @@ class Shown:
             self._agents = tuple(counts.names.get("agent", ()))
             self._since = (counts.since or time.time_ns()) / _NS
             gauges["tasks_open"] = {(): tasks_open}
-            gauges["counted_sequence"] = {(): counts.seq}
+            gauges["counted_sequence"] = {(): counts.entries}
             gauges["counting_since_timestamp_seconds"] = {(): self._since}
         self._gauges = gauges
         self._counted = counts is not None

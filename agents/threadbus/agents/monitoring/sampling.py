@@ -12,7 +12,7 @@ import msgspec
 from threadbus.agents.monitoring.counts import Labels
 from threadbus.agents.monitoring.waiting import inbox_streams, look_at_waiting
 from threadbus.bus import Bus, BusError, Health, LivingAgent, StorageFacts, Unseen
-from threadbus.schemas import Presence
+from threadbus.schemas import Presence, partition_start
 
 _NS: Final = 1_000_000_000
 
@@ -68,7 +68,8 @@ async def take_sample(bus: Bus, label: AgentLabel) -> Sample:
     health = await bus.operations.health()
     sample.unseen += health.unseen
     _streams(sample, storage, health)
-    sample.put("log_sequence", await bus.operations.last_seq())
+    ends = [await bus.operations.last_seq(n) - partition_start(n) for n in range(bus.partitions)]
+    sample.put("log_sequence", sum(ends))
     try:
         agents = list(await bus.registry.agents())
         beats = list(await bus.registry.presence())

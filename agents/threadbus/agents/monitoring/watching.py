@@ -46,7 +46,7 @@ class Watcher:
         self._bus = bus
         self._watch = watch
         self._counter = LogCounter(Counts(), max_agents=watch.max_agents)
-        self._target: int | None = None
+        self._targets: dict[int, int] | None = None
         self._sample: Sample | None = None
         self._sampled_at = 0.0
         self._is_up = False
@@ -102,25 +102,41 @@ class Watcher:
 
     async def _find_place(self) -> None:
         """Find where to begin: behind what is counted, if that is of this log."""
-        end = await self._bus.operations.last_seq()
+        every = range(self._bus.partitions)
+        ends = [await self._bus.operations.last_seq(number) for number in every]
         log = _identity(await self._bus.operations.health())
         counts = self._counter.counts
         is_new = not counts.log and not counts.seq
-        if not is_new and (counts.seq > end or counts.log != log):
+        if not is_new and (
+            any(counts.counted_to(number) > end for number, end in enumerate(ends))
+            or counts.log != log
+        ):
             _log.warning("the counters are of another log, counting this one", seq=counts.seq)
             is_new = True
         if is_new:
             counts = Counts(log=log)
             if self._watch.from_now:
-                counts.seq, counts.since = end, time.time_ns()
+                counts.since = time.time_ns()
+                for number, end in enumerate(ends):
+                    counts.move(number, end)
             self._counter = self._counting(counts)
         # What was the last may have been taken away since, by age for instance.
-        last = await self._bus.operations.recent(1)
-        self._target = last[-1].seq if last else 0
+        lasts = [await self._bus.operations.recent(1, number) for number in every]
+        self._targets = {number: last[-1].seq for number, last in enumerate(lasts) if last}
         self._look_whether_counted()
 
     async def _follow(self) -> None:
-        async with self._bus.operations.following(self._counter.counts.seq) as entries:
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for number in range(self._bus.partitions):
+                    tasks.create_task(self._follow_one(number), name=f"threadbus.count[{number}]")
+        except ExceptionGroup as group:
+            # One failed, and took the others along.
+            raise group.exceptions[0] from None
+
+    async def _follow_one(self, partition: int) -> None:
+        after = self._counter.counts.counted_to(partition)
+        async with self._bus.operations.following(after, partition) as entries:
             number = 0
             async for entry in entries:
                 self._counter.take(entry)
@@ -131,8 +147,11 @@ class Watcher:
                     await asyncio.sleep(0)
 
     def _look_whether_counted(self) -> None:
-        if self._target is not None and self._counter.counts.seq >= self._target:
-            self._target = None
+        counts = self._counter.counts
+        if self._targets is not None and all(
+            counts.counted_to(number) >= target for number, target in self._targets.items()
+        ):
+            self._targets = None
             self.counted.set()
 
     async def look(self) -> None:

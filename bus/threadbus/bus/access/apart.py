@@ -14,6 +14,7 @@ from typing import Any, Final
 
 _ONE: Final = (
     "bus.>",
+    "part.>",
     "$KV.>",
     "$O.>",
     "$JS.API.INFO",

@@ -67,13 +67,22 @@ class AccessFolder:
         """
         return self._read().tenants
 
-    async def init(self, tenant: str = DEFAULT_TENANT, *, apart: bool = False) -> Identity:
+    async def init(
+        self,
+        tenant: str = DEFAULT_TENANT,
+        *,
+        apart: bool = False,
+        partitions: int = 1,
+        inboxes: int = 1,
+    ) -> Identity:
         """Make the folder and, in it, a tenant with its operator.
 
         Args:
             tenant: its name.
             apart: put its streams into another account than its clients, so that nobody can have
                 an answer of the server stored (docs/access.md).
+            partitions: streams that its log will be spread over (``--partitions``).
+            inboxes: streams that its inboxes will be spread over (``--inboxes``).
 
         Raises:
             IdentityExistsError: the tenant is there already.
@@ -91,9 +100,14 @@ class AccessFolder:
             if state.find(tenant) is not None:
                 raise IdentityExistsError(tenant, tenant, "tenant")
             made = self._make_key(tenant, OPERATOR, Role.OPERATOR)
-            await self._write(
-                state.with_tenant(Tenant(name=tenant, identities=(made,), apart=apart))
+            new = Tenant(
+                name=tenant,
+                identities=(made,),
+                apart=apart,
+                partitions=partitions,
+                inboxes=inboxes,
             )
+            await self._write(state.with_tenant(new))
             return made
 
     async def add(

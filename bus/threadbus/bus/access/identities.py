@@ -42,15 +42,18 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When its present key was made, in UTC."""
     muted: Muted | None = None
 
-    def to_user(self) -> dict[str, Any]:
-        """Return the user as the server's configuration has it."""
+    def to_user(self, partitions: int = 1, inboxes: int = 1) -> dict[str, Any]:
+        """Return the user as the server's configuration has it, for a bus that is so spread."""
         if self.role is Role.OPERATOR:
             return {"nkey": self.public_key}
+        spread = {"partitions": partitions, "inboxes": inboxes}
         if self.muted is not None:
             # It goes on reading, so that it sees why.
-            allowed = permissions_of(Role.OBSERVER, self.name)
+            allowed = permissions_of(Role.OBSERVER, self.name, **spread)
         else:
-            allowed = permissions_of(self.role, self.name, acts_for=self.acts_for, can=self.can)
+            allowed = permissions_of(
+                self.role, self.name, acts_for=self.acts_for, can=self.can, **spread
+            )
         return {
             "nkey": self.public_key,
             "permissions": {
@@ -76,6 +79,10 @@ class Tenant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     apart: bool = False
     """Whether the streams are in another account than the clients."""
+    partitions: int = 1
+    """Streams that its log is spread over."""
+    inboxes: int = 1
+    """Streams that its inboxes are spread over."""
 
     def find(self, name: str) -> Identity | None:
         """Return the identity of that name."""
@@ -90,7 +97,9 @@ class Tenant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             "max_subscriptions": self.max_subscriptions,
         }
         clients: dict[str, Any] = {
-            "users": [identity.to_user() for identity in self.identities],
+            "users": [
+                identity.to_user(self.partitions, self.inboxes) for identity in self.identities
+            ],
             "limits": {name: value for name, value in limits.items() if value},
         }
         if not self.apart:
