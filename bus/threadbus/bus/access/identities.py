@@ -46,14 +46,16 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Return the user as the server's configuration has it, for a bus that is so spread."""
         if self.role is Role.OPERATOR:
             return {"nkey": self.public_key}
-        spread = {"partitions": partitions, "inboxes": inboxes}
-        if self.muted is not None:
-            # It goes on reading, so that it sees why.
-            allowed = permissions_of(Role.OBSERVER, self.name, **spread)
-        else:
-            allowed = permissions_of(
-                self.role, self.name, acts_for=self.acts_for, can=self.can, **spread
-            )
+        # Who is muted goes on reading, so that it sees why.
+        is_muted = self.muted is not None
+        allowed = permissions_of(
+            Role.OBSERVER if is_muted else self.role,
+            self.name,
+            acts_for=() if is_muted else self.acts_for,
+            can=() if is_muted else self.can,
+            partitions=partitions,
+            inboxes=inboxes,
+        )
         return {
             "nkey": self.public_key,
             "permissions": {
