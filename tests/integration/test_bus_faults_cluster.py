@@ -35,11 +35,19 @@ async def one_more(answered: Sequence[str]) -> None:
 
 @pytest.mark.cluster
 @pytest.mark.timeout(420)
-async def test_nothing_is_lost_when_a_leader_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("partitions", "inboxes"), [(1, 1), (3, 2)])
+async def test_nothing_is_lost_when_a_leader_is_killed(
+    tmp_path: Path, partitions: int, inboxes: int
+) -> None:
     """Appends are stored once, a follower has no gap, and questions are answered meanwhile."""
     async with asyncio.timeout(400), AsyncExitStack() as stack:
         servers = await stack.enter_async_context(cluster(tmp_path))
-        settings = BusSettings(url=",".join(server.url for server in servers), replicas=3)
+        settings = BusSettings(
+            url=",".join(server.url for server in servers),
+            replicas=3,
+            partitions=partitions,
+            inboxes=inboxes,
+        )
 
         async def enter(name: str) -> Bus:
             bus = await stack.enter_async_context(connect(settings, name=name))
@@ -95,7 +103,8 @@ async def test_nothing_is_lost_when_a_leader_is_killed(tmp_path: Path) -> None:
             await one_more(answered)
             leader = ""
             while not leader:
-                leader = await leader_of(servers, "STREAM.INFO.BUS")
+                log = "BUS" if partitions == 1 else "BUS-0"
+                leader = await leader_of(servers, f"STREAM.INFO.{log}")
             victim = next(server for server in servers if server.name == leader)
             await victim.kill()
             await victim.start()

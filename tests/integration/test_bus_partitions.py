@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -25,9 +25,21 @@ from tests.support.bus_env import (
 from tests.support.busreplay import busreplay
 from tests.support.configured_servers import ConfiguredServer
 from tests.support.eventually import eventually
-from threadbus.bus import Bus, BusSettings, ReadError, StreamKind, StreamMismatchError, connect
+from threadbus.agents.monitoring import Watch, read_counts, watching
+from threadbus.bus import (
+    Bus,
+    BusSettings,
+    LogConsumer,
+    ReadError,
+    StreamKind,
+    StreamMismatchError,
+    connect,
+)
 from threadbus.bus._nats.backend import open_backend
 from threadbus.bus.server import EmbeddedServer
+from threadbus.replay.tracing.live import LiveExporter
+from threadbus.replay.tracing.model import Span
+from threadbus.replay.tracing.partitions import open_exporters
 from threadbus.schemas import (
     MAIN_THREAD,
     AgentCard,
@@ -84,7 +96,7 @@ async def in_each_partition(user: Bus, *to: str) -> list[TaskId]:
 async def test_nothing_is_lost_and_nothing_double_over_kills_of_the_server() -> None:
     """1,500 guarded messages of many tasks, each to two agents, over three kills with SIGKILL."""
     async with EmbeddedServer() as server, several(server) as (user, web, doc):
-        tasks = [await opened(user, "web", participants=["doc"]) for _ in range(12)]
+        tasks = [task for _ in range(4) for task in await in_each_partition(user, "web")]
         taken: dict[str, set[tuple[TaskId, int]]] = {"web": set(), "doc": set()}
 
         async def wake(bus: Bus) -> None:
@@ -355,3 +367,42 @@ async def test_a_spread_log_whose_inboxes_are_one_stream_delivers_in_time() -> N
                 mine = [seq for seq in there if partition_of_seq(seq) == number]
                 assert mine == sorted(mine)
             assert set(sent) <= set(there)
+
+
+async def test_traces_and_counters_take_in_every_partition(tmp_path: Path) -> None:
+    """What is exported and counted is the whole log once, also when it is begun a second time."""
+    async with EmbeddedServer() as server, several(server) as (user, _, _):
+        tasks = await in_each_partition(user, "web")
+        for task in tasks:
+            await user.tasks.cancel(task)
+        spans: list[Span] = []
+
+        async def send(batch: Sequence[Span]) -> None:
+            spans.extend(batch)
+
+        async def export() -> tuple[int, tuple[int, ...]]:
+            def make(consumer: LogConsumer) -> LiveExporter:
+                return LiveExporter(user, consumer, send)
+
+            async with open_exporters(user, "exporter", make) as exporters:
+                await soon(exporters.run(lambda: True))
+                return exporters.done.events, exporters.positions
+
+        every = [await events_of(user, summary.task) for summary in await user.tasks.list()]
+        total = sum(len(events) for events in every)
+        first, again = await export(), await export()
+        watch = Watch(state=tmp_path / "counts.json", every_s=60)
+        counted: list[int] = []
+        for _ in range(2):
+            async with watching(user, watch) as watcher:
+                await soon(watcher.counted.wait())
+            counts = read_counts(tmp_path / "counts.json")
+            assert counts is not None
+            counted.append(sum(counts.numbers["events"].values()))
+
+        assert first[0] == total
+        assert {partition_of_seq(seq) for seq in first[1]} == set(range(PARTITIONS))
+        assert again == (0, first[1])
+        assert {span.trace for span in spans} >= set(tasks)
+        assert counted == [total, total]
+        assert len(await user.operations.recent()) == total

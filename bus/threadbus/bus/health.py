@@ -179,12 +179,12 @@ class Operations:
         streams = (await self._backend.storage()).streams
         return await self._backend.health([one.name for one in streams if one.exists])
 
-    async def recent(self, limit: int = 10_000, partition: int = 0) -> list[Entry]:
+    async def recent(self, limit: int = 10_000, partition: int | None = None) -> list[Entry]:
         """Return the last entries of the log, oldest first; bytes that are no event among them.
 
         Args:
             limit: 1 to :data:`MAX_RECENT`.
-            partition: of a log that is spread.
+            partition: of a log that is spread; of all of them when absent, by time.
 
         Raises:
             ReadError: the server refused or did not answer.
@@ -195,8 +195,12 @@ class Operations:
         if not 1 <= limit <= MAX_RECENT:
             raise ValueError(f"limit is {limit:,}; from 1 to {MAX_RECENT:,}")
         log = self._backend.log
+        if partition is None:
+            every = [await self.recent(limit, number) for number in range(log.partitions)]
+            found = [entry for entries in every for entry in entries]
+            return sorted(found, key=lambda entry: entry.stored_at)[-limit:]
         after = max(partition_start(partition), await log.last_seq(partition) - limit)
-        found: list[Entry] = []
+        found = []
         async with aclosing(log.read(LOG_SUBJECTS, after, limit, partition)) as batches:
             async for batch in batches:
                 found += [decode_entry(message) for message in batch]
