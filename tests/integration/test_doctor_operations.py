@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from tests.support.access import Secured, secured
 from tests.support.bus_env import opened
+from tests.support.certificates import Authority
 from tests.support.cli import Cli, Ran, echo, living
 from tests.support.eventually import eventually
 from threadbus.agents import Agent, AgentLimits, Mention
@@ -159,6 +160,26 @@ async def test_keys_that_may_see_less_are_told_what_they_do_not_see(tmp_path: Pa
     assert status.code == 0
     assert status.json(Status).unseen
     assert [row.agent for row in status.json(Status).unanswered] == ["web"]
+
+
+async def test_certificates_that_end_soon_are_told(tmp_path: Path) -> None:
+    """That of the server, of whoever vouches for it, and our own; each is judged by itself."""
+    soon, later = Authority(tmp_path, "soon"), Authority(tmp_path, "later", days=90)
+    cert, key = soon.issue("server")
+    own_cert, own_key = later.issue("client")
+    limits = ServerSettings(tls_cert=cert, tls_key=key, tls_ca=later.path)
+    async with secured(tmp_path, settings=limits) as team:
+        files = ("--tls-ca", soon.path, "--tls-cert", own_cert, "--tls-key", own_key)
+        ran = await bus_("doctor", "--json", *as_identity(team, "operator"), *map(str, files))
+    expiry = [check for check in ran.json(Diagnosis).checks if check.name == "expiry"]
+    verdicts = {check.found.partition(" ends ")[0]: check.verdict for check in expiry}
+
+    assert ran.code == 1
+    assert verdicts == {
+        "the certificate of the server": "wrong",
+        "the certificates of --tls-ca": "wrong",
+        "the certificate of --tls-cert": "ok",
+    }
 
 
 async def test_what_is_left_of_an_agent_is_found_and_forgotten(tmp_path: Path) -> None:

@@ -23,9 +23,11 @@ class _QuietTransport(TcpTransport):
     async def connect_tls(self, *args: Any, **kwargs: Any) -> None:
         await super().connect_tls(*args, **kwargs)
         writer: asyncio.StreamWriter | None = getattr(self, "_io_writer", None)
-        if writer is not None:
+        # A server that does not take our certificate may have hung up by now.
+        protocol = None if writer is None else writer.transport.get_protocol()
+        if protocol is not None:
             # As asyncio itself does where it changes a stream to TLS.
-            setattr(writer.transport.get_protocol(), "_over_ssl", True)  # noqa: B010 - not public
+            setattr(protocol, "_over_ssl", True)  # noqa: B010 - not public
 
 
 class SteadyClient(Client):
