@@ -49,7 +49,7 @@ from threadbus.agents.cli.status import (
 )
 from threadbus.agents.cli.text import plural, safe_url
 from threadbus.agents.monitoring import inbox_streams, look_at_waiting
-from threadbus.bus import Bus, BusError, ConnectError, Health, LivingAgent, StorageFacts, Unseen
+from threadbus.bus import Bus, BusError, ConnectError, Entry, Health, LivingAgent, StorageFacts, Unseen
 
 _T = TypeVar("_T")
 _MAX_EVENTS: Final = 100_000
@@ -145,7 +145,7 @@ class _Look:
                 checks.append(check_clock(storage.server_time, before, after))
             if any(stream.exists for stream in storage.streams):
                 checks += await self._about_agents(now, health or Health(), minutes)
-                recent = await self._seen("the end of the log", bus.operations.recent(events))
+                recent = await self._seen("the end of the log", _recent(bus, events))
                 checks += [] if recent is None else check_recent(recent, now, hours)
         if health is not None:
             checks += check_expiries(health, after)
@@ -196,6 +196,13 @@ class _Look:
             *check_left(agents, health.consumers, waiting),
             check_waiting(waiting_rows(waiting, now), agents, minutes),
         ]
+
+
+async def _recent(bus: Bus, events: int) -> list[Entry]:
+    """Return the last entries of the log: as many of each partition, so that all are looked at."""
+    each = max(1, events // bus.partitions)
+    found = [await bus.operations.recent(each, number) for number in range(bus.partitions)]
+    return sorted((entry for part in found for entry in part), key=lambda entry: entry.stored_at)
 
 
 def _report(shell: Shell, checks: list[Check]) -> ExitCode:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any, Final
@@ -205,8 +205,8 @@ async def open_backend(settings: BusSettings, name: str) -> AsyncGenerator[NatsB
     options: dict[str, Any] = {"reconnect_time_wait": _RECONNECT_WAIT_S}
     options |= connect_options(settings)
     try:
-        async with asyncio.timeout(settings.connect_timeout.total_seconds()):
-            await client.connect(
+        await _in_time(
+            client.connect(
                 servers,
                 name=f"threadbus:{name}",
                 allow_reconnect=True,
@@ -218,7 +218,9 @@ async def open_backend(settings: BusSettings, name: str) -> AsyncGenerator[NatsB
                 disconnected_cb=callbacks.on_disconnected,
                 reconnected_cb=callbacks.on_reconnected,
                 **options,
-            )
+            ),
+            settings.connect_timeout.total_seconds(),
+        )
     except (TimeoutError, NoServersError, NatsError, OSError, ValueError) as error:
         with contextlib.suppress(Exception):
             async with asyncio.timeout(_CLOSE_S):
@@ -243,6 +245,27 @@ async def open_backend(settings: BusSettings, name: str) -> AsyncGenerator[NatsB
         with contextlib.suppress(NatsError, OSError, TimeoutError):
             async with asyncio.timeout(_CLOSE_S):
                 await client.close()
+
+
+async def _in_time(work: Coroutine[Any, Any, None], seconds: float) -> None:
+    """Await *work*; what takes longer is ended, as often as that takes.
+
+    nats-py takes a cancellation that comes while it gives an attempt up for the end of that
+    attempt, and goes on with the next for ever.
+
+    Raises:
+        TimeoutError: it took longer.
+    """
+    task = asyncio.create_task(work, name="threadbus.bus.connect")
+    try:
+        await asyncio.wait({task}, timeout=seconds)
+        if not task.done():
+            raise TimeoutError
+        task.result()
+    finally:
+        while not task.done():
+            task.cancel()
+            await asyncio.wait({task}, timeout=_RECONNECT_WAIT_S)
 
 
 def _servers(url: str) -> list[str]:
