@@ -49,7 +49,16 @@ from threadbus.agents.cli.status import (
 )
 from threadbus.agents.cli.text import plural, safe_url
 from threadbus.agents.monitoring import inbox_streams, look_at_waiting
-from threadbus.bus import Bus, BusError, ConnectError, Entry, Health, LivingAgent, StorageFacts, Unseen
+from threadbus.bus import (
+    Bus,
+    BusError,
+    ConnectError,
+    Entry,
+    Health,
+    LivingAgent,
+    StorageFacts,
+    Unseen,
+)
 
 _T = TypeVar("_T")
 _MAX_EVENTS: Final = 100_000
