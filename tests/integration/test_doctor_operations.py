@@ -17,11 +17,12 @@ from threadbus.agents import Agent, AgentLimits, Mention
 from threadbus.agents.cli.results import Check, Diagnosis, Status
 from threadbus.agents.cli.results_operating import Forgot
 from threadbus.agents.cli.tree import app
-from threadbus.bus import Bus, access, connect
+from threadbus.bus import Bus, BusSettings, access, connect
 from threadbus.bus.server import EmbeddedServer, ServerSettings
 from threadbus.schemas import (
     MAIN_THREAD,
     AgentCard,
+    ErrorInfo,
     MentionDeadLettered,
     Recorded,
     encode_event,
@@ -212,3 +213,36 @@ async def test_what_is_left_of_an_agent_is_found_and_forgotten(tmp_path: Path) -
     assert "1 mention dropped" in dropped.out
     assert "left inboxes" not in gone
     assert len(events) == 1
+
+
+async def test_a_log_of_several_streams_is_looked_at_whole(tmp_path: Path) -> None:
+    """Each stream by its own name, dead letters in any of them, and inboxes wherever they are."""
+    async with EmbeddedServer(tmp_path / "data") as server:
+        settings = BusSettings(url=server.url, partitions=3, inboxes=2)
+        url = ("--url", server.url)
+        async with connect(settings) as bus:
+            await bus.registry.register(AgentCard(name="owl"), holder="test")
+            await bus.registry.register(AgentCard(name="raven"), holder="test")
+            tasks = [await opened(bus, "owl", "raven") for _ in range(12)]
+            for task in tasks:
+                dead = MentionDeadLettered(error=ErrorInfo("Boom", "x"))
+                await bus.observe(dead, task=task)
+            names = {one.name for one in (await bus.storage()).streams}
+
+            async def all_wait() -> bool:
+                found = checks_of(await bus_("doctor", "--json", "--minutes", "0.0000001", *url))
+                return "owl (not living): 12" in found["mentions"].found
+
+            await eventually(all_wait, "the mentions of the owl")
+            checks = checks_of(await bus_("doctor", "--json", *url))
+            gone = await bus_("forget", "owl", "raven", "--drop-mentions", "--json", *url)
+            after = checks_of(await bus_("doctor", "--json", *url))
+
+    assert {f"stream {name}" for name in names} <= set(checks)
+    assert len([name for name in checks if name.startswith("stream BUS")]) == 3
+    assert "12 mentions given up" in checks["dead letters"].found
+    assert all(check.verdict == "ok" for name, check in checks.items() if "delivery" in name)
+    assert len([name for name in checks if name.startswith("delivery")]) >= 2
+    assert [row.dropped for row in gone.json(Forgot).agents] == [12, 12]
+    assert "left inboxes" not in after
+    assert after["mentions"].verdict == "ok"
