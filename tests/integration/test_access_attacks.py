@@ -31,14 +31,16 @@ from threadbus.schemas import (
 )
 
 
-@pytest.fixture(params=["together", "apart"])
+@pytest.fixture(params=["together", "apart", "apart-jwt"])
 async def team(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Secured]:
     """A server with the agents web and coder, and mallory, who has a key as well.
 
-    The clients share an account with the streams, or have one of their own.
+    The clients share an account with the streams, or have one of their own; the server has a list
+    of nkeys, or trusts an operator who signs tokens.
     """
-    apart: bool = request.param == "apart"
-    async with secured(tmp_path, "web", "coder", "mallory", apart=apart) as made:
+    form = str(request.param)
+    agents = ("web", "coder", "mallory")
+    async with secured(tmp_path, *agents, apart="apart" in form, jwt="jwt" in form) as made:
         yield made
 
 

@@ -55,10 +55,11 @@ async def secured(
     *agents: str,
     settings: server.ServerSettings | None = None,
     apart: bool = False,
+    jwt: bool = False,
 ) -> AsyncGenerator[Secured]:
     """Run a server with a tenant, its operator and some agents; its streams are there."""
     folder = access.AccessFolder(path / "auth")
-    await folder.init(apart=apart)
+    await folder.init(apart=apart, jwt=jwt)
     for name in agents:
         await folder.add(name, access.Role.AGENT)
     limits = settings or server.ServerSettings()
@@ -134,9 +135,12 @@ async def attackers(made: Secured, *names: str) -> AsyncGenerator[Sequence[Attac
         found: list[Attacker] = []
         for name in names:
             attacker = Attacker(name)
+            key = made.folder.key_path(name)
+            kind = "user_credentials" if key.suffix == ".creds" else "nkeys_seed"
+            proof: dict[str, Any] = {kind: str(key)}
             await attacker.client.connect(
                 made.server.url,
-                nkeys_seed=str(made.folder.key_path(name)),
+                **proof,
                 inbox_prefix=f"_INBOX_{name}".encode(),
                 error_cb=attacker.on_error,
                 allow_reconnect=False,

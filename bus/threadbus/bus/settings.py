@@ -83,7 +83,7 @@ SETTINGS: Final = (
     SettingInfo("url", "--url", "Where the NATS server is."),
     SettingInfo("name", "--as", "Who speaks: an agent name.", parse_agent_name, "an agent name"),
     SettingInfo("credentials", "--creds", "File with NATS credentials (JWT and nkey)."),
-    SettingInfo("nkey", "--nkey", "File with a NATS nkey seed."),
+    SettingInfo("nkey", "--nkey", "File with a NATS nkey seed, or with credentials."),
     SettingInfo("tls_ca", "--tls-ca", "File of certificates (PEM) that vouch for the server."),
     SettingInfo("tls_cert", "--tls-cert", "File with the client's own certificate (PEM)."),
     SettingInfo("tls_key", "--tls-key", "File with the key of --tls-cert (PEM)."),

@@ -50,6 +50,9 @@ async def init(
             "--apart", help="Streams in an account of their own: no answer can be stored in them."
         ),
     ] = False,
+    jwt: Annotated[
+        bool, typer.Option("--jwt", help="Operator mode: signed tokens instead of a list of nkeys.")
+    ] = False,
 ) -> None:
     """Make an access folder with a tenant and its operator, or add a tenant to it.
 
@@ -61,6 +64,7 @@ async def init(
     made = await where.init(
         tenant,
         apart=apart,
+        jwt=jwt,
         partitions=settings.partitions or 1,
         inboxes=settings.inboxes or 1,
     )
@@ -299,8 +303,10 @@ async def _tell(
         return
     shell.say(f"{one.name} {what} tenant {tenant}", "bold")
     if key:
-        shell.say(f"  nkey  {key}   (secret: move it to whom it belongs)")
-        shell.say(f"  use   BUS_NKEY={key}")
+        signed = key.endswith(".creds")
+        kind, variable = ("creds", "BUS_CREDS") if signed else ("nkey ", "BUS_NKEY")
+        shell.say(f"  {kind} {key}   (secret: move it to whom it belongs)")
+        shell.say(f"  use   {variable}={key}")
     _tell_reloaded(shell, where, found)
 
 

@@ -6,7 +6,7 @@ import ssl
 from pathlib import Path
 from typing import Any, Final
 
-from threadbus.bus.access.keys import check_key_file
+from threadbus.bus.access.keys import check_key_file, is_credentials
 from threadbus.bus.access_errors import KeyFileError
 from threadbus.bus.settings import BusSettings, InvalidSettingError
 
@@ -33,7 +33,9 @@ def connect_options(settings: BusSettings) -> dict[str, Any]:
         options["user_credentials"] = settings.credentials
     if settings.nkey:
         check_key_file(settings.nkey)
-        options["nkeys_seed"] = settings.nkey
+        # Whoever moves from nkeys to operator mode need not change more than the file.
+        kind = "user_credentials" if is_credentials(settings.nkey) else "nkeys_seed"
+        options[kind] = settings.nkey
     if settings.tls_ca or settings.tls_cert or settings.tls_key:
         options["tls"] = _tls(settings)
     return options

@@ -37,6 +37,8 @@ _MANY: Final = ("$JS.API.DIRECT.GET.*", "$JS.API.CONSUMER.MSG.NEXT.>")
 _QUIET: Final = "1m"
 """How long the way of many answers is kept open without any; a pull gives one every few seconds."""
 
+_QUIET_NS: Final = 60 * 1_000_000_000
+
 _HEARD: Final = ("stored.>", "inbox.>")
 """What the account of the streams says by itself: what it has stored, mentions that are pushed."""
 
@@ -58,4 +60,35 @@ def imports(account: str) -> list[dict[str, Any]]:
     return [
         *({"service": {"account": account, "subject": subject}} for subject in (*_ONE, *_MANY)),
         *({"stream": {"account": account, "subject": subject}} for subject in _HEARD),
+    ]
+
+
+def claimed_exports() -> list[dict[str, Any]]:
+    """Return the exports as the token of the account of the streams has them."""
+    one = [{"name": subject, "subject": subject, "type": "service"} for subject in _ONE]
+    many = [
+        {
+            "name": subject,
+            "subject": subject,
+            "type": "service",
+            "response_type": "Stream",
+            "response_threshold": _QUIET_NS,
+        }
+        for subject in _MANY
+    ]
+    heard = [{"name": subject, "subject": subject, "type": "stream"} for subject in _HEARD]
+    return [*one, *many, *heard]
+
+
+def claimed_imports(account: str) -> list[dict[str, Any]]:
+    """Return the imports as the token of the account of the clients has them.
+
+    Args:
+        account: the public key of the account of the streams.
+    """
+    kinds = [*((subject, "service") for subject in (*_ONE, *_MANY))]
+    kinds += [(subject, "stream") for subject in _HEARD]
+    return [
+        {"name": subject, "subject": subject, "account": account, "type": kind}
+        for subject, kind in kinds
     ]

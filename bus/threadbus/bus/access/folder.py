@@ -3,6 +3,8 @@
 access.json                 who there is; no secrets
 accounts.conf               the part of the server's configuration, made from it
 keys/<tenant>/<name>.nk     the nkey seed of each, to be moved to whom it belongs
+signing/keys/…              in operator mode: what tokens are signed with; then the keys of
+                            identities are files of credentials, <name>.creds
 
 The folder has mode 0700 and every file 0600. A change is made under a lock, is tried by
 ``nats-server -t`` first, and replaces each file at once.
@@ -12,6 +14,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -23,6 +26,7 @@ import msgspec
 from threadbus.bus.access.checking import check_config
 from threadbus.bus.access.identities import DEFAULT_TENANT, AccessState, Identity, Muted, Tenant
 from threadbus.bus.access.keys import make_key, write_key
+from threadbus.bus.access.signing import Signing
 from threadbus.bus.access_errors import (
     AccessFolderError,
     IdentityExistsError,
@@ -49,6 +53,7 @@ class AccessFolder:
     def __init__(self, path: Path | None = None) -> None:
         self.path = (default_access_folder() if path is None else path).absolute()
         self._state = self.path / "access.json"
+        self._signing = Signing(self.path)
 
     @property
     def config(self) -> Path:
@@ -56,8 +61,9 @@ class AccessFolder:
         return self.path / "accounts.conf"
 
     def key_path(self, name: str, tenant: str = DEFAULT_TENANT) -> Path:
-        """Return where the nkey of an identity is written."""
-        return self.path / "keys" / tenant / f"{name}.nk"
+        """Return where the nkey of an identity is written; in operator mode its credentials."""
+        kind = "creds" if self._signing.is_used else "nk"
+        return self.path / "keys" / tenant / f"{name}.{kind}"
 
     def tenants(self) -> tuple[Tenant, ...]:
         """Return every tenant with its identities.
@@ -72,6 +78,7 @@ class AccessFolder:
         tenant: str = DEFAULT_TENANT,
         *,
         apart: bool = False,
+        jwt: bool = False,
         partitions: int = 1,
         inboxes: int = 1,
     ) -> Identity:
@@ -81,11 +88,14 @@ class AccessFolder:
             tenant: its name.
             apart: put its streams into another account than its clients, so that nobody can have
                 an answer of the server stored (docs/access.md).
+            jwt: operator mode: tokens that are signed, instead of nkeys that the server has a list
+                of. Only for the first tenant; further ones are as that.
             partitions: streams that its log will be spread over (``--partitions``).
             inboxes: streams that its inboxes will be spread over (``--inboxes``).
 
         Raises:
             IdentityExistsError: the tenant is there already.
+            AccessFolderError: the folder is of the other mode.
             AccessError: see :mod:`threadbus.bus.access_errors`.
 
         Cancellation: the folder is as it was, but for the key of who was not added.
@@ -99,15 +109,17 @@ class AccessFolder:
             state = self._read() if self._state.exists() else AccessState()
             if state.find(tenant) is not None:
                 raise IdentityExistsError(tenant, tenant, "tenant")
-            made = self._make_key(tenant, OPERATOR, Role.OPERATOR)
-            new = Tenant(
-                name=tenant,
-                identities=(made,),
-                apart=apart,
-                partitions=partitions,
-                inboxes=inboxes,
-            )
-            await self._write(state.with_tenant(new))
+            if jwt and state.tenants and not self._signing.is_used:
+                raise AccessFolderError(
+                    str(self.path), "it is one of nkeys; make another folder for operator mode"
+                )
+            if jwt:
+                self._signing.begin()
+            if self._signing.is_used:
+                self._signing.add_tenant(tenant, apart=apart)
+            new = Tenant(name=tenant, apart=apart, partitions=partitions, inboxes=inboxes)
+            made = self._make_key(new, Identity(name=OPERATOR, role=Role.OPERATOR, public_key=""))
+            await self._write(state.with_tenant(_with(new, OPERATOR, made)))
             return made
 
     async def add(
@@ -144,8 +156,10 @@ class AccessFolder:
             there = where.find(name)
             if there is not None:
                 raise IdentityExistsError(name, tenant, there.role)
-            made = self._make_key(tenant, name, role)
-            made = msgspec.structs.replace(made, acts_for=tuple(acts_for), can=tuple(can))
+            wanted = Identity(
+                name=name, role=role, public_key="", acts_for=tuple(acts_for), can=tuple(can)
+            )
+            made = self._make_key(where, wanted)
             await self._write(state.with_tenant(_with(where, name, made)))
             return made
 
@@ -162,9 +176,8 @@ class AccessFolder:
             state = self._read()
             where = self._tenant(state, tenant)
             old = self._identity(where, name)
-            made = self._make_key(tenant, name, old.role)
-            made = msgspec.structs.replace(old, public_key=made.public_key, added_at=made.added_at)
-            await self._write(state.with_tenant(_with(where, name, made)))
+            made = self._make_key(where, old)
+            await self._write(state.with_tenant(_with(self._without(where, old), name, made)))
             return made
 
     async def revoke(self, name: str, tenant: str = DEFAULT_TENANT) -> Identity:
@@ -180,7 +193,7 @@ class AccessFolder:
             state = self._read()
             where = self._tenant(state, tenant)
             gone = self._identity(where, name)
-            await self._write(state.with_tenant(_with(where, name, None)))
+            await self._write(state.with_tenant(_with(self._without(where, gone), name, None)))
             self.key_path(name, tenant).unlink(missing_ok=True)
             return gone
 
@@ -266,11 +279,23 @@ class AccessFolder:
             await self._write(state.with_tenant(bounded))
             return bounded
 
-    def _make_key(self, tenant: str, name: str, role: Role) -> Identity:
+    def _make_key(self, tenant: Tenant, identity: Identity) -> Identity:
+        """Return *identity* with a new key, which is written to its file."""
         seed, public = make_key()
-        write_key(self.key_path(name, tenant), seed)
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        return Identity(name=name, role=role, public_key=public, added_at=now)
+        made = msgspec.structs.replace(identity, public_key=public, added_at=now)
+        content = seed
+        if self._signing.is_used:
+            content = self._signing.credentials(tenant, made, seed)
+        write_key(self.key_path(made.name, tenant.name), content)
+        return made
+
+    def _without(self, tenant: Tenant, gone: Identity) -> Tenant:
+        """Return a tenant that wants a key no more: in operator mode it has to say so for good."""
+        if not self._signing.is_used:
+            return tenant
+        revoked = {**tenant.revoked, gone.public_key: int(time.time())}
+        return msgspec.structs.replace(tenant, revoked=revoked)
 
     @staticmethod
     def _tenant(state: AccessState, name: str) -> Tenant:
@@ -301,7 +326,7 @@ class AccessFolder:
             raise AccessFolderError(str(self.path), f"access.json: {error}") from error
 
     async def _write(self, state: AccessState) -> None:
-        config = state.to_config()
+        config = self._signing.config(state) if self._signing.is_used else state.to_config()
         await check_config(config)
         try:
             write_private(self._state, msgspec.json.format(msgspec.json.encode(state)) + b"\n")

@@ -79,6 +79,8 @@ class Tenant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_subscriptions: int = 0
     """Subscriptions of one connection; 0 leaves it to the server."""
 
+    revoked: dict[str, int] = {}
+    """In operator mode: public keys that are not wanted any more, and since when (Unix seconds)."""
     apart: bool = False
     """Whether the streams are in another account than the clients."""
     partitions: int = 1
