@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import stat
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -111,7 +112,7 @@ def parts_of(path: Path) -> tuple[str, dict[str, object], bytes]:
 async def test_a_token_cannot_be_forged(team: Secured, tmp_path: Path, attack: str) -> None:
     """One that was changed, or that nobody vouches for whom the operator trusts, is refused."""
     token, claims, seed = parts_of(team.folder.key_path("web"))
-    everything = {"pub": {}, "sub": {}, "subs": -1, "data": -1, "payload": -1}
+    everything: dict[str, object] = {"pub": {}, "sub": {}, "subs": -1, "data": -1, "payload": -1}
     subject = str(claims["sub"])
     if attack == "changed":
         head, body, signature = token.split(".")
@@ -136,7 +137,7 @@ async def test_secrets_are_in_their_files_only(team: Secured) -> None:
     await team.folder.revoke("coder")
     public = team.folder.config.read_text() + (team.folder.path / "access.json").read_text()
     secrets = [path for path in team.folder.path.rglob("*") if path.suffix in {".nk", ".creds"}]
-    seeds = [word for path in secrets for word in path.read_text().split() if word.startswith("S")]
+    seeds = [one for path in secrets for one in re.findall(r"\bS[UAO]\w{40,}", path.read_text())]
 
     assert len(seeds) == 2 + 3
     assert "resolver_preload" in public

@@ -39,10 +39,21 @@ class Signing:
 
     def begin(self) -> None:
         """Make the operator and the account of the system, where they are not there."""
+        if self._token.exists():
+            return
         for name, kind in ((_OPERATOR, KeyKind.OPERATOR), (_SYSTEM, KeyKind.ACCOUNT)):
             if not self._path(name).exists():
                 seed, _ = make_key(kind)
                 write_key(self._path(name), seed)
+        operator = read_key(self._path(_OPERATOR))
+        claims = {"system_account": public_key(read_key(self._path(_SYSTEM)))}
+        token = sign_claims("operator", "threadbus", public_key(operator), claims, operator)
+        # A running server does not take another one, so it is made once.
+        write_key(self._token, token.encode())
+
+    @property
+    def _token(self) -> Path:
+        return self._folder / "operator.jwt"
 
     def add_tenant(self, name: str, *, apart: bool) -> None:
         """Make the keys of a tenant's account, or of both."""
@@ -91,13 +102,7 @@ class Signing:
                 key = public_key(read_key(self._path(name)))
                 tokens[key] = self._account(operator, name, claims)
         shown = {
-            "operator": sign_claims(
-                "operator",
-                "threadbus",
-                public_key(operator),
-                {"system_account": system},
-                operator,
-            ),
+            "operator": read_key(self._token).decode(),
             "system_account": system,
             "resolver": "MEMORY",
             "resolver_preload": tokens,
