@@ -266,6 +266,9 @@ async def _in_time(work: Coroutine[Any, Any, None], seconds: float) -> None:
         while not task.done():
             task.cancel()
             await asyncio.wait({task}, timeout=_RECONNECT_WAIT_S)
+        if not task.cancelled():
+            # Otherwise the loop reports an error that nobody looked at.
+            task.exception()
 
 
 def _servers(url: str) -> list[str]:
