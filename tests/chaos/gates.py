@@ -15,8 +15,9 @@ from nats.errors import Error as NatsError
 
 from tests.chaos.history import Journal, Phase
 from tests.chaos.mangling import mangling
-from tests.chaos.stage import TEAM, Stage, pause
+from tests.chaos.stage import TEAM, Stage
 from tests.chaos.verdict import Breach, Verdict
+from tests.chaos.waiting import pass_time
 from tests.support.a2a_gateway import Client as A2aClient
 from tests.support.a2a_gateway import message
 from tests.support.cli import Cli, line_with, start
@@ -138,14 +139,14 @@ async def _ask_over_a2a(stage: Stage, stack: AsyncExitStack, url: str) -> None:
                     answer = await client.call("SendMessage", sent)
                 except (httpx.HTTPError, ValueError) as error:
                     journal.note(Phase.INFO, event, task=task, why=repr(error))
-                    await asyncio.sleep(_REST_S)
+                    await pass_time(_REST_S)
                     continue
                 if "result" in answer:
                     journal.note(Phase.OK, event, task=TaskId(answer["result"]["task"]["id"]))
                     break
                 journal.note(Phase.INFO, event, task=task, why=str(answer["error"]))
-                await asyncio.sleep(_REST_S)
-            await asyncio.sleep(_REST_S)
+                await pass_time(_REST_S)
+            await pass_time(_REST_S)
 
     await _in_background(stack, *(_bound(ask, caller) for caller in range(_CALLERS)))
 
@@ -179,7 +180,7 @@ async def _say_over_mcp(
                 async with asyncio.timeout(_CALL_S), host(url, secret) as one:
                     sent = await one.call("send_message", **arguments)
             except (Exception, BaseExceptionGroup):
-                await asyncio.sleep(_REST_S)
+                await pass_time(_REST_S)
                 continue
             journal.note(Phase.OK, parse_event_id(sent["message_id"]), task=task)
             return
@@ -286,7 +287,7 @@ async def _check_spans(stage: Stage, verdict: Verdict, bus: Bus, receiver: Recei
         missing = {task: spans - came for task, spans in wanted.items() if spans - came}
         if not missing or asyncio.get_running_loop().time() > deadline:
             break
-        await pause(asyncio.Event(), 1.0)
+        await pass_time(1.0)
     stage.count("spans", sum(len(spans) for spans in wanted.values()))
     for task, spans in missing.items():
         text = f"{len(spans):,} of {len(wanted[task]):,} spans never came to the collector"

@@ -10,6 +10,8 @@ from typing import Final, NamedTuple
 
 import httpx
 
+from tests.chaos.waiting import pass_time
+
 _MAX_BODY: Final = 1024 * 1024
 _PATIENCE_S: Final = 30.0
 _HOP_HEADERS: Final = frozenset({"connection", "content-length", "transfer-encoding", "host"})
@@ -61,7 +63,7 @@ class Mangler:
         elif luck < 0.65:
             # What others send meanwhile overtakes it.
             self._count("delayed")
-            await asyncio.sleep(self._chance.uniform(0.1, 1.5))
+            await pass_time(self._chance.uniform(0.1, 1.5))
         elif luck < 0.8:
             self._count("answer lost")
             await self._pass_on(request)
@@ -74,7 +76,7 @@ class Mangler:
         task.add_done_callback(self._late.discard)
 
     async def _again(self, request: _Request, after_s: float) -> None:
-        await asyncio.sleep(after_s)
+        await pass_time(after_s)
         with suppress(httpx.HTTPError):
             await self._pass_on(request)
 

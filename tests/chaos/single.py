@@ -11,8 +11,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-from tests.chaos.stage import ACK_WAIT, PRESENCE_TTL, PROGRAM, TEAM, Stage, pause
+from tests.chaos.stage import ACK_WAIT, PRESENCE_TTL, PROGRAM, TEAM, Stage
 from tests.chaos.verdict import Breach, Verdict
+from tests.chaos.waiting import pass_time
 from tests.support.agent_process import AgentProcess
 from tests.support.proxy import proxied
 from threadbus.bus.server import EmbeddedServer, ServerSettings
@@ -109,7 +110,7 @@ async def agents_paused(stage: Stage) -> Verdict:
                 agent.process.send_signal(signal.SIGSTOP)
                 stage.count("agent paused")
                 try:
-                    await pause(asyncio.Event(), longest)
+                    await pass_time(longest)
                     if stage.chance.random() < 0.5:
                         team[name] = AgentProcess(f"{PROGRAM}:{name}", environ)
                         await team[name].start()

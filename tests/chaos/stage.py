@@ -16,6 +16,7 @@ from tests.chaos.check import read_log
 from tests.chaos.checking import check
 from tests.chaos.history import Journal, read_history
 from tests.chaos.verdict import Breach, Verdict
+from tests.chaos.waiting import pass_time, pause
 from tests.chaos.writing import Writer
 from tests.support.agent_process import AgentProcess
 from tests.support.busreplay import COMMAND
@@ -144,7 +145,7 @@ class Stage:
                 task.result()
 
     async def _end(self) -> None:
-        await asyncio.sleep(self.seconds)
+        await pass_time(self.seconds)
         self.over.set()
 
     def journal(self, name: str) -> Path:
@@ -197,7 +198,7 @@ class Stage:
                     return tasks
             if asyncio.get_running_loop().time() > deadline:
                 return tasks
-            await asyncio.sleep(_LOOK_S)
+            await pass_time(_LOOK_S)
 
     async def _export(self, url: str, tasks: Sequence[TaskId]) -> list[Path]:
         exports: list[Path] = []
@@ -217,14 +218,6 @@ class Stage:
                 raise RuntimeError(f"busreplay export failed: {err.decode()}")
             exports.append(path)
         return exports
-
-
-async def pause(over: asyncio.Event, seconds: float) -> bool:
-    """Let time pass; False where *over* is set meanwhile."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await over.wait()
-    return not over.is_set()
 
 
 async def _is_quiet(bus: Bus, task: TaskId, outside: set[str]) -> bool:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from tests.chaos.history import Journal, Phase
+from tests.chaos.waiting import pass_time
 from threadbus.bus import (
     Appended,
     AppendError,
@@ -88,7 +89,7 @@ class Writer:
             try:
                 await self._bus.registry.register(card, holder="chaos", takeover=True)
             except (BusError, TimeoutError):
-                await asyncio.sleep(_REST_S)
+                await pass_time(_REST_S)
             else:
                 return
 
@@ -102,7 +103,7 @@ class Writer:
                 break
             await self._one_task(number, over)
             # A writer that never rests would measure throughput, not faults.
-            await asyncio.sleep(_REST_S)
+            await pass_time(_REST_S)
 
     async def _one_task(self, number: int, over: asyncio.Event) -> None:
         task, event = new_task_id(), new_event_id()
