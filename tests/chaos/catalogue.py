@@ -40,5 +40,5 @@ _ALL: Final = (
 
 SCENARIOS: Final = tuple(Scenario(run.__name__.replace("_", "-"), run) for run in _ALL)
 
-QUICK: Final = ("agents-killed", "server-killed", "agents-paused", "clocks-jump")
+QUICK: Final = ("agents-killed", "server-killed", "agents-paused", "cluster-leaders-killed")
 """Those that CI runs, for a few seconds each."""

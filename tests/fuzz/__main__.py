@@ -25,7 +25,7 @@ import sys
 import atheris
 with atheris.instrument_imports(include=["threadbus"]):
     from tests.fuzz.targets import TARGETS
-atheris.Setup(sys.argv[1:], TARGETS[{name!r}])
+atheris.Setup(sys.argv, TARGETS[{name!r}])
 atheris.Fuzz()
 """
 
@@ -75,7 +75,6 @@ def _fuzz(name: str, seconds: int, found: Path) -> bool:
                 f"-max_len={_MAX_BYTES}",
                 f"-artifact_prefix={found}/{name}-",
                 "-print_final_stats=1",
-                "-verbosity=0",
             ],
             timeout=seconds + _SPARE_S,
             check=False,
