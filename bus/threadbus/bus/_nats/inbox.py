@@ -290,8 +290,8 @@ class NatsInboxes:
                 await message.nak(timedelta(0))
 
     async def watch(self) -> None:
-        """Have stalled sources of the inboxes set up again, for as long as any is pulled."""
-        await watch_sources(self._client, self._streams)
+        """Have stalled sources of the inboxes set up again, whether any is pulled here or not."""
+        await watch_sources(self._client, lambda: self._streams or self.streams)
 
     def on_reconnected(self) -> None:
         """Ask again on the new connection."""

@@ -3,16 +3,16 @@
 When the leaders of the log and of a work queue die together, the queue's next leader may ask for
 its source before the log has a leader. The server then waits half a minute for an answer, and some
 more before it asks again; meanwhile nothing comes to anybody's inbox. If its leader steps down the
-next one asks at once. Whoever pulls an inbox looks now and then, and asks for that where this
-identity may; access control lets operators only, so agents with keys of their own leave it to them
-(docs/operations/chaos.md).
+next one asks at once. Whoever is connected for a while looks now and then, and asks for that where
+this identity may. Access control lets operators only: where agents have keys of their own it is
+`bus guard` or `bus metrics` that mends it (docs/operations/chaos.md).
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
 import structlog
@@ -46,8 +46,12 @@ def is_stalled(answer: ApiAnswer) -> bool:
     return any(not 0 <= source.active <= _SILENT_NS for source in answer.sources)
 
 
-async def watch_sources(client: DirectClient, streams: Collection[str]) -> None:
-    """Look at *streams*, which may change, until this identity is told that it may not mend them.
+async def watch_sources(client: DirectClient, streams: Callable[[], Collection[str]]) -> None:
+    """Look until this identity is told that it may not mend anything.
+
+    Args:
+        client: the connection.
+        streams: says which to look at; asked each time.
 
     Cancellation: safe.
     """
@@ -55,8 +59,9 @@ async def watch_sources(client: DirectClient, streams: Collection[str]) -> None:
     while client.is_clustered:
         pause_s = random.uniform(_SOONEST_S, _LATEST_S)  # noqa: S311 - spread, no secret
         await asyncio.sleep(pause_s * share)
+        stalled: list[str] = []
         try:
-            stalled, inboxes = await _look(client, streams)
+            stalled, inboxes = await _look(client, streams())
             share = max(1, inboxes // _LOOKERS)
             for stream in stalled:
                 await api(client, f"STREAM.LEADER.STEPDOWN.{stream}", timeout_s=_ANSWER_S)
@@ -64,9 +69,10 @@ async def watch_sources(client: DirectClient, streams: Collection[str]) -> None:
                     "the sources of a stream stalled; its leader stepped down", stream=stream
                 )
         except PermissionDeniedError as error:
-            _log.warning(
-                "the sources of a stream stalled; an operator can mend it", reason=str(error)
-            )
+            if stalled:
+                _log.warning(
+                    "the sources of a stream stalled; an operator can mend it", reason=str(error)
+                )
             return
         except (NatsError, TimeoutError):
             # Without a leader there is nothing to step down. The next look comes.
