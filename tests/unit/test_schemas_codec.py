@@ -65,6 +65,9 @@ def test_a_mention_that_is_repeated_is_said_once() -> None:
 
     assert decode_event(twice).mentions == (PLANNER, WEB)
     assert decode_recorded_event(subject, twice).mentions == (PLANNER, WEB)
+    # As an export writes its subject.
+    once = decode_event(twice).subject
+    assert decode_recorded_event(once, twice).mentions == (PLANNER, WEB)
     with pytest.raises(MalformedEventError, match="mentions 'planner' twice; once is enough"):
         encode_event(event(mentions=(PLANNER, WEB, PLANNER)))
 

@@ -199,13 +199,21 @@ def decode_recorded_event(subject: str, body: bytes) -> Event:
         wire.task != where.task
         or wire.thread != where.thread
         or wire.sender != where.sender
-        or wire.mentions != where.mentions
+        or (wire.mentions != where.mentions and not _is_same(wire.mentions, where.mentions))
     ):
         raise _mismatch(wire, where)
     kind = DATA_TYPES.get(wire.type)
     if kind is not None and kind.CLASS is not where.event_class:
         raise SubjectMismatchError("class", where.event_class.value, kind.CLASS.value)
     return _event(wire, body, kind, where.event_class)
+
+
+def _is_same(mentions: tuple[AgentName, ...], others: tuple[AgentName, ...]) -> bool:
+    """Whether they name the same but for repetitions: a foreign event may have some.
+
+    An export writes the subject that the event has without them.
+    """
+    return tuple(dict.fromkeys(mentions)) == tuple(dict.fromkeys(others))
 
 
 _parse_subject: Final = lru_cache(maxsize=8192)(parse_event_subject)
