@@ -66,7 +66,7 @@ def test_no_service_is_exposed(name: str, tmp_path: Path) -> None:
 def test_every_command_is_one_of_ours() -> None:
     """What the units start exists: the first words are commands of `bus`."""
     known = {command.name for command in _app.registered_commands}
-    groups = (group.typer_instance for group in _app.registered_groups)
+    groups = [group.typer_instance for group in _app.registered_groups]
     known |= {group.info.name for group in groups if group is not None}
     known |= {"gateway", "trace"}
     found: list[str] = []
