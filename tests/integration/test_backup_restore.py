@@ -11,13 +11,22 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.support.access import secured
 from tests.support.bus_env import DEADLINE_S, comes_to, receive, soon
 from tests.support.busreplay import busreplay
 from tests.support.cli import NOWHERE, ended, environment, start
 from tests.support.eventually import eventually
 from tests.support.running_agents import running as running_agent
 from threadbus.agents import Agent, Mention
-from threadbus.bus import Bus, BusSettings, backup, backup_errors, connect, server
+from threadbus.bus import (
+    Bus,
+    BusSettings,
+    PermissionDeniedError,
+    backup,
+    backup_errors,
+    connect,
+    server,
+)
 from threadbus.schemas import (
     MAIN_THREAD,
     AgentCard,
@@ -181,6 +190,29 @@ async def test_a_backup_is_taken_while_agents_speak(tmp_path: Path) -> None:
                     assert texts == ["What!"]
             assert answered >= 20
             assert kept > 0
+
+
+@pytest.mark.parametrize("apart", [False, True])
+async def test_only_the_operator_takes_backups(tmp_path: Path, apart: bool) -> None:
+    """Also with streams apart: an agent's key is refused, the operator's works."""
+    folder = tmp_path / "saved"
+    async with secured(tmp_path / "old", "web", apart=apart) as old:
+        task = await old.task("web")
+        with pytest.raises(PermissionDeniedError):
+            await backup.backup(old.settings("web"), tmp_path / "stolen")
+        async with old.bus("web") as web:
+            before = await _contents(web, task)
+            # More than the server sends without an acknowledgement.
+            reference = await web.artifacts.put(os.urandom(6_000_000))
+        await backup.backup(old.settings("operator"), folder)
+    async with secured(tmp_path / "new", "web", apart=apart) as new:
+        with pytest.raises(PermissionDeniedError):
+            await backup.restore(new.settings("web"), folder)
+        await backup.restore(new.settings("operator"), folder)
+        async with new.bus("web") as web, web.inbox() as inbox:
+            assert await _contents(web, task) == before
+            assert [d.event.task for d in await receive(inbox, 1)] == [task]
+            assert len(await web.artifacts.get(reference)) == 6_000_000
 
 
 async def test_nothing_is_overwritten(bus_url: str, tmp_path: Path) -> None:

@@ -45,6 +45,9 @@ async def init(
     no_tls: Annotated[
         bool, typer.Option("--no-tls", help="Without TLS: on a network of your own only.")
     ] = False,
+    apart: Annotated[
+        bool, typer.Option("--apart", help="Streams in an account of their own: docs/access.md.")
+    ] = False,
 ) -> None:
     """Lay out a cluster: a folder for each server, keys, certificates, an operator.
 
@@ -54,7 +57,7 @@ async def init(
     where = cluster.ClusterFolder(folder)
     hosts = host or ["127.0.0.1"] * nodes
     plan = cluster.make_plan(hosts, name=name, port=port, cluster_port=cluster_port, tls=not no_tls)
-    await where.init(plan)
+    await where.init(plan, apart=apart)
     if shell.json:
         shell.result(
             ClusterMade(

@@ -25,6 +25,7 @@ from threadbus.bus._nats.streams import (
     POSITIONS_BUCKET,
 )
 from threadbus.bus.backup_errors import BackupStreamError
+from threadbus.schemas import new_event_id
 
 CHUNK_BYTES: Final = 128 * 1024
 _WINDOW_BYTES: Final = 4 * 1024 * 1024
@@ -35,6 +36,7 @@ _LAG_S: Final = 30.0
 _PAUSE_S: Final = 0.1
 _PAGES: Final = 1000
 _END_OF_FILE: Final = 204
+_DELIVER: Final = "backup"
 
 
 class _Named(msgspec.Struct, frozen=True):
@@ -142,8 +144,9 @@ async def read_snapshot(
         "no_consumers": True,
         "jsck": True,
     }
-    # A subject of its own: for interest in a pattern the server waits two seconds.
-    deliver = client.new_inbox()
+    # A subject of its own: for interest in a pattern the server waits two seconds. Not of an inbox:
+    # where streams are in an account of their own, only what is named there comes to its clients.
+    deliver = f"{_DELIVER}.{new_event_id()}"
     body = msgspec.json.encode({**request, "deliver_subject": deliver})
     subject = f"$JS.API.STREAM.SNAPSHOT.{stream}"
     # Only so that the end of the connection is told: what was begun on it does not go on.
@@ -186,15 +189,39 @@ async def write_snapshot(
         BackupStreamError: the server refuses.
         NatsError, TimeoutError: there was no answer.
     """
-    request = {"config": stream.config, "state": stream.state}
-    body = msgspec.json.encode(request)
-    answer = await client.ask(f"$JS.API.STREAM.RESTORE.{stream.name}", body, timeout_s=_SILENCE_S)
-    started = msgspec.json.decode(answer.body, type=_Restore)
+    subject = f"$JS.API.STREAM.RESTORE.{stream.name}"
+    body = msgspec.json.encode({"config": stream.config, "state": stream.state})
+    answer = await client.ask(subject, body, timeout_s=_SILENCE_S)
     _check(stream.name, answer.body)
-    for chunk in chunks:
-        taken = await client.ask(started.deliver_subject, chunk, timeout_s=_SILENCE_S)
-        _check(stream.name, taken.body)
-    _check(stream.name, (await client.ask(started.deliver_subject, b"", timeout_s=_END_S)).body)
+    where = msgspec.json.decode(answer.body, type=_Restore).deliver_subject
+    answers: asyncio.Queue[tuple[bytes, bytes] | Exception] = asyncio.Queue()
+
+    def on_answer(_subject: bytes, _reply: bytes, body: bytes, raw: bytes) -> None:
+        answers.put_nowait((body, raw))
+
+    async def say(piece: bytes, patience_s: float) -> bytes:
+        client.post(where, piece, reply=reply)
+        async with asyncio.timeout(patience_s):
+            answer = await answers.get()
+        if isinstance(answer, Exception):
+            raise answer
+        body, raw = answer
+        if status(raw):
+            raise BackupStreamError(stream.name, "the server no longer takes it")
+        _check(stream.name, body)
+        return body
+
+    # As for a snapshot: an answer to an inbox does not come where streams are apart.
+    reply = f"{_DELIVER}.{new_event_id()}"
+    lost = client.expect(subject, _ignore, answers.put_nowait)
+    try:
+        async with client.listen(reply, on_answer, settled=True):
+            for chunk in chunks:
+                await say(chunk, _SILENCE_S)
+            if not await say(b"", _END_S):
+                raise BackupStreamError(stream.name, "the server did not take it as a whole")
+    finally:
+        client.forget(lost)
 
 
 class _Restore(msgspec.Struct, frozen=True):

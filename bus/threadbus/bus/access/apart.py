@@ -39,8 +39,13 @@ _QUIET: Final = "1m"
 
 _QUIET_NS: Final = 60 * 1_000_000_000
 
-_HEARD: Final = ("stored.>", "inbox.>")
-"""What the account of the streams says by itself: what it has stored, mentions that are pushed."""
+_HEARD: Final = ("stored.>", "inbox.>", "backup.*")
+"""What the account of the streams says by itself: what it has stored, mentions that are pushed, the
+pieces of a backup. Only an operator may subscribe to the last."""
+
+_SAID: Final = ("$JS.SNAPSHOT.ACK.>", "$JS.SNAPSHOT.RESTORE.>")
+"""What clients say to the account of the streams without a request's headers, which would get into
+the pieces of a restored stream. Only an operator may publish there."""
 
 
 def exports() -> list[dict[str, Any]]:
@@ -92,3 +97,30 @@ def claimed_imports(account: str) -> list[dict[str, Any]]:
         {"name": subject, "subject": subject, "account": account, "type": kind}
         for subject, kind in kinds
     ]
+
+
+def claimed_said_to_streams() -> list[dict[str, Any]]:
+    """Return the exports as the token of the account of the clients has them."""
+    return [{"name": subject, "subject": subject, "type": "stream"} for subject in _SAID]
+
+
+def claimed_heard_from_clients(account: str) -> list[dict[str, Any]]:
+    """Return the imports as the token of the account of the streams has them.
+
+    Args:
+        account: the public key of the account of the clients.
+    """
+    return [
+        {"name": subject, "subject": subject, "account": account, "type": "stream"}
+        for subject in _SAID
+    ]
+
+
+def said_to_streams() -> list[dict[str, Any]]:
+    """Return the exports of the account of the clients."""
+    return [{"stream": subject} for subject in _SAID]
+
+
+def heard_from_clients(account: str) -> list[dict[str, Any]]:
+    """Return the imports of the account of the streams from that of its clients."""
+    return [{"stream": {"account": account, "subject": subject}} for subject in _SAID]

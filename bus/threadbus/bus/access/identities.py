@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from threadbus.bus.access.apart import exports, imports
+from threadbus.bus.access.apart import exports, heard_from_clients, imports, said_to_streams
 from threadbus.bus.roles import Extra, Role, permissions_of
 
 DEFAULT_TENANT: Final = "main"
@@ -108,9 +108,14 @@ class Tenant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         }
         if not self.apart:
             return {self.name: {"jetstream": jetstream, **clients}}
+        beside = self.name + CLIENTS_SUFFIX
         return {
-            self.name: {"jetstream": jetstream, "exports": exports()},
-            self.name + CLIENTS_SUFFIX: {**clients, "imports": imports(self.name)},
+            self.name: {
+                "jetstream": jetstream,
+                "exports": exports(),
+                "imports": heard_from_clients(beside),
+            },
+            beside: {**clients, "imports": imports(self.name), "exports": said_to_streams()},
         }
 
 

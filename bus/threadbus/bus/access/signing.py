@@ -13,7 +13,12 @@ from typing import Any, Final
 
 import msgspec
 
-from threadbus.bus.access.apart import claimed_exports, claimed_imports
+from threadbus.bus.access.apart import (
+    claimed_exports,
+    claimed_heard_from_clients,
+    claimed_imports,
+    claimed_said_to_streams,
+)
 from threadbus.bus.access.identities import CLIENTS_SUFFIX, AccessState, Identity, Tenant
 from threadbus.bus.access.keys import KeyKind, make_key, public_key, read_key, write_key
 from threadbus.bus.access.tokens import account_limits, credentials_file, sign_claims
@@ -129,12 +134,19 @@ class Signing:
         disk = tenant.max_file_bytes
         if not tenant.apart:
             return {tenant.name: {"limits": account_limits(**limits, disk=disk), **clients}}
+        beside = tenant.name + CLIENTS_SUFFIX
         streams = public_key(read_key(self._path(tenant.name)))
+        speakers = public_key(read_key(self._path(beside)))
         return {
-            tenant.name: {"limits": account_limits(disk=disk), "exports": claimed_exports()},
-            tenant.name + CLIENTS_SUFFIX: {
+            tenant.name: {
+                "limits": account_limits(disk=disk),
+                "exports": claimed_exports(),
+                "imports": claimed_heard_from_clients(speakers),
+            },
+            beside: {
                 "limits": account_limits(**limits),
                 "imports": claimed_imports(streams),
+                "exports": claimed_said_to_streams(),
                 **clients,
             },
         }

@@ -78,8 +78,12 @@ class ClusterFolder:
         except msgspec.DecodeError as error:
             raise ClusterFolderError(str(self.path), f"{_PLAN}: {error}") from error
 
-    async def init(self, plan: ClusterPlan) -> ClusterPlan:
+    async def init(self, plan: ClusterPlan, *, apart: bool = False) -> ClusterPlan:
         """Lay out a cluster: the folder is there as a whole, or not at all.
+
+        Args:
+            plan: which servers.
+            apart: keep streams in an account of their own, as :meth:`AccessFolder.init`.
 
         Raises:
             ClusterFolderError: it is there already, or cannot be made.
@@ -96,7 +100,7 @@ class ClusterFolder:
         except OSError as error:
             raise ClusterFolderError(str(self.path), error.strerror or str(error)) from error
         try:
-            await ClusterFolder(made)._make(plan, final=self.path)
+            await ClusterFolder(made)._make(plan, self.path, apart=apart)
             made.replace(self.path)  # noqa: ASYNC240 - one rename
         except OSError as error:
             raise ClusterFolderError(str(self.path), error.strerror or str(error)) from error
@@ -104,8 +108,8 @@ class ClusterFolder:
             shutil.rmtree(made, ignore_errors=True)
         return plan
 
-    async def _make(self, plan: ClusterPlan, final: Path) -> None:
-        await self.auth.init()
+    async def _make(self, plan: ClusterPlan, final: Path, *, apart: bool) -> None:
+        await self.auth.init(apart=apart)
         write_key(self.path / "system.nk", make_key()[0])
         password = secrets.token_urlsafe(32)
         for node in plan.nodes:
