@@ -13,6 +13,7 @@ from asyncio.subprocess import DEVNULL, Process
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
@@ -99,7 +100,7 @@ async def running_cluster(path: Path, *agents: str) -> AsyncGenerator[RunningClu
     try:
         for node in running.nodes:
             await running.start(node.name)
-        found = await folder.sync()
+        found = await folder.sync(patience=timedelta(seconds=60))
         assert found.is_healthy, found
         yield running
     finally:

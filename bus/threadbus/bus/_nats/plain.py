@@ -17,6 +17,7 @@ from threadbus.bus.errors import NoServerError, NotAdmittedError
 from threadbus.bus.settings import BusSettings, shown_url
 
 _CLOSE_S: Final = 2
+_PAUSE_S: Final = 0.2
 
 
 @asynccontextmanager
@@ -38,7 +39,8 @@ async def open_client(settings: BusSettings, name: str) -> AsyncGenerator[Direct
             client.on_denied(text.lower())
 
     url = shown_url(settings.url)
-    options: dict[str, Any] = connect_options(settings)
+    # The wait is typed as whole seconds and works with fractions.
+    options: dict[str, Any] = {"reconnect_time_wait": _PAUSE_S, **connect_options(settings)}
     try:
         async with asyncio.timeout(settings.connect_timeout.total_seconds()):
             await client.connect(
