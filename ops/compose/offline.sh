@@ -56,7 +56,7 @@ made_from() { docker image inspect --format '{{index .Config.Labels "threadbus.f
 make_wheels() {
     say "wheels"
     mkdir "$work/wheels"
-    "$PYTHON" - "${THREADBUS_EXTRAS:-documents,web,mcp,a2a,traces}" >"$work/wanted.txt" <<'END'
+    "$PYTHON" - "${THREADBUS_EXTRAS:-documents,web,mcp,a2a,traces,metrics}" >"$work/wanted.txt" <<'END'
 import sys, tomllib
 
 with open("pyproject.toml", "rb") as file:
@@ -98,7 +98,9 @@ bare() {
     cp "$binary" "$work/$name/bin/"
     cp "$(command -v busybox)" "$work/$name/bin/busybox"
     ln -s busybox "$work/$name/bin/wget"
-    for library in $(ldd "$binary" 2>/dev/null | grep -o '/[^ ]*'); do
+    # None where both are static.
+    for library in $({ ldd "$binary" ; ldd "$(command -v busybox)"; } 2>/dev/null |
+        grep -o '/[^ ]*'); do
         mkdir -p "$work/$name$(dirname "$library")"
         cp -L "$library" "$work/$name$library"
     done

@@ -68,7 +68,7 @@ def words_of_the_question() -> list[str]:
 def test_every_container_is_bounded_and_has_no_privileges(deployment: Deployment) -> None:
     """No root, no capability, nothing to write to, a limit on everything, and a health check."""
     found = deployment.containers()
-    assert {*TEAM, "nats", "jaeger", "mcp", "a2a", "exporter", "playbook"} <= set(found)
+    assert {*TEAM, "nats", "jaeger", "mcp", "a2a", "exporter", "metrics", "playbook"} <= set(found)
     for name, container in found.items():
         config = container["HostConfig"]
         assert config["ReadonlyRootfs"], name
@@ -118,6 +118,13 @@ async def test_a_question_is_answered_replayed_and_traced(deployment: Deployment
     await deployment.jaeger.has(task, 100)
     spans = await deployment.jaeger.spans(task)
     assert {span["service"] for span in spans} >= set(TEAM)
+
+    async def is_counted() -> bool:
+        async with httpx.AsyncClient() as http:
+            url = f"http://127.0.0.1:{deployment.port('METRICS')}/metrics"
+            return 'agent="planner"' in (await http.get(url)).text
+
+    await eventually(is_counted, "the planner's work in the metrics")
 
 
 async def test_an_mcp_host_asks_an_agent(deployment: Deployment) -> None:

@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[2]
 FILE = ROOT / "ops" / "compose.yaml"
 BASES = ("python", "nats", "jaeger")
 DEADLINE_S = 600.0
-_PORTS = ("NATS", "JAEGER", "OTLP", "MCP", "A2A")
+_PORTS = ("NATS", "JAEGER", "OTLP", "MCP", "A2A", "METRICS")
 
 
 @dataclass(frozen=True)
