@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import Any
 
 import mcp_types as types
 import pytest
@@ -13,7 +14,8 @@ from mcp.client.subscriptions import ToolsListChanged
 from tests.support.cli import echo, gated, living
 from tests.support.mcp_hosts import ERAS, Era, Running, serving_gateway
 from threadbus.agents import Agent, Mention
-from threadbus.schemas import FilePart, Part, TextPart
+from threadbus.bus import Appended, TaskNotFoundError, Tasks, TaskState
+from threadbus.schemas import FilePart, Part, TaskId, TextPart
 
 both_eras = pytest.mark.parametrize("era", ERAS)
 
@@ -54,6 +56,34 @@ async def test_an_agent_is_asked_by_its_own_tool_and_tells_how_far_it_is(
         assert result.structured_content is not None
         assert result.structured_content["text"] == "after the gate: open"
         assert result.structured_content["by"] == name
+
+
+async def test_a_question_that_is_slow_to_open_is_waited_for(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The gateway looks for what the super-task wants to know before the server has stored it."""
+    looked = asyncio.Event()
+    opens, states = Tasks.open, Tasks.state
+
+    async def slow(self: Tasks, *args: Any, **more: Any) -> Appended:
+        async with asyncio.timeout(30):
+            await looked.wait()
+        return await opens(self, *args, **more)
+
+    async def looking(self: Tasks, task: TaskId) -> TaskState:
+        try:
+            return await states(self, task)
+        except TaskNotFoundError:
+            looked.set()
+            raise
+
+    async with running.host("slow-asker") as ada, living(running.bus_url, echo("slow-parrot")):
+        monkeypatch.setattr(Tasks, "open", slow)
+        monkeypatch.setattr(Tasks, "state", looking)
+        answered = await ada.call("ask", agent="slow-parrot", question="hi", timeout_s=20)
+
+    assert looked.is_set()
+    assert answered["text"] == "echo: hi"
 
 
 @both_eras

@@ -6,7 +6,7 @@ import asyncio
 from contextlib import aclosing
 from typing import Any, Final, cast
 
-from threadbus.bus import Bus, InputRequest, TaskState
+from threadbus.bus import Bus, InputRequest, TaskNotFoundError, TaskState
 from threadbus.gateways.mcp.calls import Progress
 from threadbus.gateways.mcp.translate import is_shown, says
 from threadbus.schemas import (
@@ -103,13 +103,13 @@ async def next_request(
 
     Args:
         bus: where it is.
-        task: the super-task.
+        task: the super-task; it may be just being opened, and is waited for.
         answered: requests that are being answered already.
         watcher: told of every event.
     """
     state = TaskState(task=task)
     # A question that was answered before this call is read once more, and so is its answer.
-    known = (await bus.tasks.state(task)).last_seq
+    known = (await _opened(bus, task)).last_seq
     async with aclosing(bus.follow(task)) as entries:
         async for entry in entries:
             if not isinstance(entry, Recorded):
@@ -123,3 +123,12 @@ async def next_request(
                 if request_id not in answered and request.event.sender != bus.name:
                     return request
     raise AssertionError("a log is followed without an end")
+
+
+async def _opened(bus: Bus, task: TaskId) -> TaskState:
+    """Return where a super-task stands, once it is there: a slow server takes a while."""
+    while True:
+        try:
+            return await bus.tasks.state(task)
+        except TaskNotFoundError:
+            await asyncio.sleep(_EVERY_S)
