@@ -32,6 +32,15 @@ _READY_S: Final = 60.0
 _DRAIN_S: Final = 2.0
 _STOP_S: Final = 10.0
 _LOG_LINES: Final = 12
+_WITH_A_MODEL: Final = (
+    "BUS_COMPLETION_",
+    "BUS_MODEL_",
+    "BUS_TRANSCRIPTION_",
+    "BUS_WEB_",
+    "BUS_ANEMOI_",
+    "BUS_YORK_",
+)
+"""Settings of the environment that count where a model answers; a playbook plays without."""
 
 
 @dataclass
@@ -80,7 +89,12 @@ async def demo_team(script: TeamScript, model: str = "") -> AsyncGenerator[DemoT
     """
     home = server.state_folder() / "demo"
     async with AsyncExitStack() as stack:
-        environ = {name: value for name, value in os.environ.items() if not name.startswith("BUS_")}
+        kept = _WITH_A_MODEL if model else ()
+        environ = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith("BUS_") or name.startswith(kept)
+        }
         book: Path | None = None
         if model:
             _check_model(model)
