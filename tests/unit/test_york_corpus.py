@@ -80,20 +80,45 @@ def shape(package: Any) -> list[Any]:
     ]
 
 
+def type_shape(typed: Any) -> Any:
+    """Return the type of a feature, operation or parameter; None for ``void``."""
+    if typed.eGenericType is not None:
+        return generic_shape(typed.eGenericType)
+    return None if typed.eType is None else typed.eType.name
+
+
+def generic_shape(generic: Any) -> Any:
+    """Return a type with its arguments, or a wildcard with its limits."""
+    if generic is None:
+        return None
+    named = generic.eTypeParameter or generic.eClassifier
+    limits = [generic_shape(generic.eUpperBound), generic_shape(generic.eLowerBound)]
+    return [named and named.name, limits, [generic_shape(one) for one in generic.eTypeArguments]]
+
+
+def parameters_shape(generic: Any) -> list[Any]:
+    """Return the type parameters of a classifier or operation, with their limits."""
+    return [
+        [one.name, [generic_shape(limit) for limit in one.eBounds]]
+        for one in generic.eTypeParameters
+    ]
+
+
 def classifier_shape(one: Any) -> list[Any]:
     """Return one classifier of a model."""
     kind = type(one).__name__
-    said: list[Any] = [kind, one.name]
+    said: list[Any] = [kind, one.name, parameters_shape(one)]
     if kind == "EEnum":
         return [*said, [(literal.name, literal.value) for literal in one.eLiterals]]
     if kind == "EDataType":
         return [*said, one.instanceClassName, one.serializable]
     said += [bool(one.abstract), bool(one.interface), [up.name for up in one.eSuperTypes]]
+    said.append([generic_shape(up) for up in one.eGenericSuperTypes])
     for feature in one.eStructuralFeatures:
         said.append(
             [
                 type(feature).__name__,
-                *(feature.name, feature.eType.name, feature.lowerBound, feature.upperBound),
+                *(feature.name, type_shape(feature), feature.lowerBound, feature.upperBound),
                 *(feature.unique, feature.ordered, feature.changeable, feature.transient),
                 *(feature.derived, feature.volatile, feature.defaultValueLiteral),
                 getattr(feature, "containment", None),
@@ -102,9 +127,10 @@ def classifier_shape(one: Any) -> list[Any]:
             ]
         )
     for operation in one.eOperations:
-        returned = None if operation.eType is None else operation.eType.name
-        taken = [(p.name, p.eType.name, p.upperBound) for p in operation.eParameters]
-        said.append([operation.name, returned, taken, [e.name for e in operation.eExceptions]])
+        taken = [(p.name, type_shape(p), p.upperBound) for p in operation.eParameters]
+        thrown = [e.name for e in operation.eExceptions]
+        generic = parameters_shape(operation)
+        said.append([operation.name, generic, type_shape(operation), taken, thrown])
     return said
 
 

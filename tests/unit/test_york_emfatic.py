@@ -5,10 +5,14 @@ from __future__ import annotations
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
+from tests.support.tree import ROOT
 from threadbus.agents.teams.york.emfatic import check, to_ecore, to_mermaid
+
+CORPUS = ROOT / "tests" / "golden" / "emfatic"
 
 LIBRARY = """\
 @namespace(uri="http://library", prefix="lib")
@@ -120,7 +124,9 @@ def test_a_right_text_is_drawn() -> None:
             (2, 48),
             "a part has one container",
         ),
-        ("class A<T> {}", (2, 8), "generic types are not supported"),
+        ("class A<T, T> {}", (2, 12), "already has a 'T'"),
+        ("class A { ref A<A> a; }", (2, 15), "takes no type arguments"),
+        ("class A<T extends A> { ref A<? extends B> a; } class B {}", (2, 40), "not extend A"),
         ("enum E { A = 1; B = 1; }", (2, 17), "make them differ"),
         ("enum E { }", (2, 6), "has no values"),
         ("enum E { A; } class C { attr E e = B; }", (2, 32), "it takes one of A"),
@@ -143,3 +149,72 @@ def test_what_is_too_large_or_too_deep_is_refused() -> None:
     assert "over the limit of 100,000" in check("x" * 100_001).problems[0].message
     deep = "package p;" + "package q {" * 40 + "}" * 40
     assert "deeper than 16" in check(deep).problems[0].message
+
+
+def test_generic_types_are_exported_as_ecore_has_them() -> None:
+    """Parameters with limits, arguments, wildcards both ways, and supers, each in its element."""
+    text = (CORPUS / "right" / "generics.emf").read_text(encoding="utf-8")
+    package = check(text).package
+    assert package is not None
+    root = ElementTree.fromstring(to_ecore(package))  # noqa: S314 -- our own
+    xsi = "{http://www.w3.org/2001/XMLSchema-instance}type"
+
+    def shape(element: ElementTree.Element) -> list[object]:
+        said = {key: value for key, value in element.attrib.items() if key != xsi}
+        return [element.tag, said, *map(shape, element)]
+
+    by_name = {element.get("name", ""): element for element in root.iter() if element.get("name")}
+    assert shape(by_name["T"]) == [
+        "eTypeParameters",
+        {"name": "T"},
+        ["eBounds", {"eClassifier": "#//Thing"}],
+    ]
+    assert shape(by_name["index"])[2:] == [
+        [
+            "eGenericType",
+            {"eClassifier": "#//Map"},
+            [
+                "eTypeArguments",
+                {"eClassifier": "ecore:EDataType http://www.eclipse.org/emf/2002/Ecore#//EString"},
+            ],
+            [
+                "eTypeArguments",
+                {"eClassifier": "#//List"},
+                ["eTypeArguments", {}, ["eUpperBound", {"eClassifier": "#//Thing"}]],
+            ],
+        ]
+    ]
+    assert shape(by_name["rest"])[2:] == [
+        ["eGenericType", {"eClassifier": "#//List"}, ["eTypeArguments", {}]]
+    ]
+    assert shape(by_name["held"])[2:] == [["eGenericType", {"eTypeParameter": "#//Box/T"}]]
+    assert shape(by_name["take"])[2:4] == [
+        [
+            "eTypeParameters",
+            {"name": "U"},
+            ["eBounds", {"eTypeParameter": "#//Box/T"}],
+        ],
+        ["eGenericType", {"eTypeParameter": "#//Box/take/U"}],
+    ]
+    assert shape(by_name["into"])[2:] == [
+        [
+            "eGenericType",
+            {"eClassifier": "#//List"},
+            ["eTypeArguments", {}, ["eLowerBound", {"eTypeParameter": "#//Box/T"}]],
+        ]
+    ]
+    assert shape(by_name["StoneBox"])[2] == [
+        "eGenericSuperTypes",
+        {"eClassifier": "#//Box"},
+        ["eTypeArguments", {"eClassifier": "#//Stone"}],
+    ]
+    assert "eSuperTypes" not in by_name["StoneBox"].attrib
+
+
+def test_parameters_may_be_named_by_words_of_python() -> None:
+    """A model is exported whatever its operations and their parameters are called."""
+    package = check(
+        "package p;\nclass A { op void import(int from, int class_, int not); }"
+    ).package
+    assert package is not None
+    assert b'name="from"' in to_ecore(package)

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from threadbus.agents.teams.york.emfatic.generics import Use
 from threadbus.agents.teams.york.emfatic.model import (
     UNBOUNDED,
     Attribute,
@@ -22,6 +23,7 @@ from threadbus.agents.teams.york.emfatic.model import (
     Primitive,
     Problem,
     Reference,
+    TypeParameter,
     TypeRef,
 )
 from threadbus.agents.teams.york.emfatic.reading import read
@@ -77,9 +79,9 @@ def _problems(root: Package, scope: Scope) -> Iterator[Problem]:
                     yield from _enum(classifier)
                 case MapEntryDef():
                     for ref in (classifier.key, classifier.value):
-                        yield from _type(ref, scope.target(ref, classifier), scope)
+                        yield from Use(scope, classifier).problems(ref)
                 case DataTypeDef():
-                    pass
+                    yield from _generic(classifier, scope)
 
 
 def _twice(elements: Iterable[Element], where: str) -> Iterator[Problem]:
@@ -114,7 +116,13 @@ def _enum(found: EnumDef) -> Iterator[Problem]:
             )
 
 
+def _generic(found: ClassDef | DataTypeDef, scope: Scope) -> Iterator[Problem]:
+    yield from _twice(found.type_parameters, found.name)
+    yield from Use(scope, found).parameters(found.type_parameters)
+
+
 def _class(found: ClassDef, scope: Scope) -> Iterator[Problem]:
+    yield from _generic(found, scope)
     yield from _supers(found, scope)
     yield from _twice(found.features(), f"class {found.name}")
     yield from _inherited(found, scope)
@@ -140,9 +148,8 @@ def _supers(found: ClassDef, scope: Scope) -> Iterator[Problem]:
     seen: set[str] = set()
     for ref in found.supers:
         target = scope.target(ref, found)
-        if target is None:
-            yield from _type(ref, target, scope)
-        elif not isinstance(target, ClassDef | BuiltInClass):
+        yield from Use(scope, found).supers(ref)
+        if target is not None and not isinstance(target, ClassDef | BuiltInClass):
             yield Problem(ref.place, f"{ref.name} is no class, so nothing can extend it", "extends")
         elif target is found:
             yield Problem(ref.place, f"class {found.name} extends itself", "extends")
@@ -208,18 +215,6 @@ def _from_two(
             )
 
 
-def _type(ref: TypeRef, target: Found | None, scope: Scope) -> Iterator[Problem]:
-    if target is None:
-        several = scope.several(ref.name)
-        if several:
-            message = f"{ref.name!r} could be {' or '.join(several[:4])}; write which"
-            yield Problem(ref.place, message, "type")
-            return
-        near = scope.near(ref.name)
-        meant = f"; did you mean {near[0]}?" if near else "; declare it, or name one that exists"
-        yield Problem(ref.place, f"there is no type {shorten(ref.name)!r}{meant}", "type")
-
-
 def _bounds(ref: TypeRef) -> Iterator[Problem]:
     lower, upper = ref.bounds.lower, ref.bounds.upper
     if max(lower, upper) > _LARGEST:
@@ -244,10 +239,10 @@ def _modifiers(feature: Attribute | Reference, banned: frozenset[str]) -> Iterat
 
 def _attribute(found: Attribute, owner: ClassDef, scope: Scope) -> Iterator[Problem]:
     target = scope.target(found.type, owner)
-    yield from _type(found.type, target, scope)
+    yield from Use(scope, owner).problems(found.type)
     yield from _bounds(found.type)
     yield from _modifiers(found, _REFERENCE_ONLY)
-    if isinstance(target, ClassDef | BuiltInClass | MapEntryDef):
+    if isinstance(scope.erased(target, owner), ClassDef | BuiltInClass | MapEntryDef):
         yield Problem(
             found.type.place,
             f"{found.type.name} is a class, so {found.name!r} is no attribute; "
@@ -278,20 +273,29 @@ def _default(found: Attribute, target: Found) -> Iterator[Problem]:
 
 def _reference(found: Reference, owner: ClassDef, scope: Scope) -> Iterator[Problem]:
     target = scope.target(found.type, owner)
-    yield from _type(found.type, target, scope)
+    yield from Use(scope, owner).problems(found.type)
     yield from _bounds(found.type)
     yield from _modifiers(found, _ATTRIBUTE_ONLY)
     if found.default is not None:
         yield Problem(
             found.place, f"a reference has no default; drop that of {found.name!r}", "default"
         )
-    if target is not None and not isinstance(target, ClassDef | BuiltInClass | MapEntryDef):
+    erased = scope.erased(target, owner)
+    if isinstance(target, TypeParameter) and isinstance(erased, Primitive):
+        message = (
+            f"{target.name} may be any type, so {found.name!r} is no reference; "
+            f"write <{target.name} extends …> with a class, or use `attr`"
+        )
+        yield Problem(found.type.place, message, "type")
+    elif erased is not None and not isinstance(erased, ClassDef | BuiltInClass | MapEntryDef):
         yield Problem(
             found.type.place,
             f"{found.type.name} is no class, so {found.name!r} is no reference; use `attr`",
             "type",
         )
-    if found.opposite is not None and isinstance(target, BuiltInClass | MapEntryDef):
+    if found.opposite is not None and isinstance(
+        target, BuiltInClass | MapEntryDef | TypeParameter
+    ):
         message = f"{target.name} has no references, so {found.name!r} can have no opposite there"
         yield Problem(found.place, message, "opposite")
     if found.opposite is not None and isinstance(target, ClassDef):
@@ -325,7 +329,7 @@ def _opposite(
         )
         yield Problem(where, message, "opposite")
         return
-    back = scope.find(other.type.name, scope.home(target))
+    back = scope.target(other.type, target)
     if isinstance(back, ClassDef) and owner is not back and back not in scope.ancestors(owner):
         message = (
             f"the opposite {target.name}.{name} is of type {back.name}, not {owner.name}; "
@@ -344,16 +348,19 @@ def _opposite(
 
 
 def _operation(found: Operation, owner: ClassDef, scope: Scope) -> Iterator[Problem]:
+    use = Use(scope, owner, found)
     yield from _twice(found.parameters, f"operation {found.name}")
+    yield from _twice(found.type_parameters, f"operation {found.name}")
+    yield from use.parameters(found.type_parameters)
     refs: list[tuple[TypeRef, Place]] = [(one.type, one.place) for one in found.parameters]
     if found.type is not None:
         refs.append((found.type, found.place))
     for ref, _ in refs:
-        yield from _type(ref, scope.target(ref, owner), scope)
+        yield from use.problems(ref)
         yield from _bounds(ref)
     for ref in found.throws:
-        target = scope.target(ref, owner)
-        yield from _type(ref, target, scope)
+        target = use.target(ref)
+        yield from use.problems(ref)
         if isinstance(target, Primitive | BuiltInClass):
             message = f"{ref.name} cannot be thrown; declare a class, or a datatype for it"
             yield Problem(ref.place, message, "type")

@@ -38,7 +38,9 @@ def to_mermaid(package: Package) -> str:
 
 
 def _class(found: ClassDef) -> Iterator[str]:
-    yield f"  class {found.name} {{"
+    # Mermaid takes one parameter.
+    generic = f"~{found.type_parameters[0].name}~" if len(found.type_parameters) == 1 else ""
+    yield f"  class {found.name}{generic} {{"
     if found.is_interface:
         yield "    <<interface>>"
     elif found.is_abstract:

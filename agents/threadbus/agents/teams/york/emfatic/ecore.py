@@ -17,12 +17,14 @@ from threadbus.agents.teams.york.emfatic.model import (
     Element,
     EnumDef,
     MapEntryDef,
+    Operation,
     Package,
     Primitive,
     Reference,
+    TypeParameter,
     TypeRef,
 )
-from threadbus.agents.teams.york.emfatic.scope import BuiltInClass, Found, Scope
+from threadbus.agents.teams.york.emfatic.scope import BuiltInClass, Found, Owner, Scope
 
 
 def to_ecore(package: Package) -> bytes:
@@ -45,6 +47,10 @@ class _Writer:
     def __init__(self, package: Package) -> None:
         # pyecore has no types, and takes a while to import.
         self._ecore: Any = import_module("pyecore.ecore")
+        # As Ecore has them; pyecore 0.15 would write the one as a link, and the other at all.
+        self._ecore.EGenericType.eUpperBound.containment = True
+        self._ecore.EGenericType.eLowerBound.containment = True
+        self._ecore.ETypeParameter.eGenericType.transient = True
         self._package = package
         self._scope = Scope(package)
         self._made: dict[int, Any] = {}
@@ -53,6 +59,8 @@ class _Writer:
         root = self._declare(self._package)
         for package in self._package.walk():
             for classifier in package.classifiers:
+                if isinstance(classifier, ClassDef | DataTypeDef):
+                    self._limit(classifier.type_parameters, classifier)
                 if isinstance(classifier, ClassDef):
                     self._fill(classifier)
                 elif isinstance(classifier, MapEntryDef):
@@ -83,19 +91,25 @@ class _Writer:
             case DataTypeDef():
                 made = self._ecore.EDataType(found.name, instanceClassName=found.instance_class)
                 made.serializable = found.is_serializable
+                self._parameters(made, found.type_parameters)
                 return made
             case MapEntryDef():
                 return self._ecore.EClass(found.name)
             case ClassDef():
                 made = self._ecore.EClass(found.name, abstract=found.is_abstract)
                 made.interface = found.is_interface
+                self._parameters(made, found.type_parameters)
                 return made
 
     def _fill(self, found: ClassDef) -> None:
         made = self._made[id(found)]
-        for parent in self._scope.supers(found):
-            # Every class is an EObject, and pyecore cannot read that where it is said.
-            made.eSuperTypes.append(self._made[id(parent)])
+        # Every class is an EObject, and pyecore cannot read that where it is said.
+        supers = [one for one in found.supers if self._is_class(one, found)]
+        if any(one.arguments for one in supers):
+            # All of them here, as Eclipse has it.
+            made.eGenericSuperTypes.extend(self._generic(one, found, None) for one in supers)
+        else:
+            made.eSuperTypes.extend(self._type(self._scope.target(one, found)) for one in supers)
         for feature in found.features():
             one = self._feature(feature, found)
             self._made[id(feature)] = one
@@ -104,16 +118,20 @@ class _Writer:
         for operation in found.operations:
             returned = operation.type
             one = self._ecore.EOperation(operation.name)
+            # Before its parameters: pyecore makes Python code of an operation that is added, and
+            # their names may be words of Python.
+            made.eOperations.append(one)
+            self._parameters(one, operation.type_parameters)
+            self._limit(operation.type_parameters, found, operation)
             if returned is not None:
-                self._give_type(one, returned, found)
+                self._give_type(one, returned, found, operation)
             for parameter in operation.parameters:
                 taken = self._ecore.EParameter(parameter.name)
-                self._give_type(taken, parameter.type, found)
+                self._give_type(taken, parameter.type, found, operation)
                 one.eParameters.append(taken)
             for ref in operation.throws:
                 one.eExceptions.append(self._type(self._scope.target(ref, found)))
             self._annotate(one, operation)
-            made.eOperations.append(one)
 
     def _fill_entry(self, found: MapEntryDef) -> None:
         made = self._made[id(found)]
@@ -149,9 +167,49 @@ class _Writer:
         self._give_type(made, found.type, owner)
         return made
 
-    def _give_type(self, made: Any, ref: TypeRef, owner: ClassDef | MapEntryDef) -> None:
-        made.eType = self._type(self._scope.target(ref, owner))
+    def _give_type(
+        self, made: Any, ref: TypeRef, owner: Owner, operation: Operation | None = None
+    ) -> None:
+        target = self._scope.target(ref, owner, operation)
+        if ref.arguments or isinstance(target, TypeParameter):
+            made.eGenericType = self._generic(ref, owner, operation)
+        else:
+            made.eType = self._type(target)
         _give_bounds(made, ref.bounds)
+
+    def _is_class(self, ref: TypeRef, owner: ClassDef) -> bool:
+        return isinstance(self._scope.target(ref, owner), ClassDef)
+
+    def _parameters(self, made: Any, found: tuple[TypeParameter, ...]) -> None:
+        for parameter in found:
+            one = self._made[id(parameter)] = self._ecore.ETypeParameter(parameter.name)
+            made.eTypeParameters.append(one)
+
+    def _limit(
+        self, found: tuple[TypeParameter, ...], owner: Owner, operation: Operation | None = None
+    ) -> None:
+        for parameter in found:
+            limits = [self._generic(limit, owner, operation) for limit in parameter.limits]
+            self._made[id(parameter)].eBounds.extend(limits)
+
+    def _generic(self, ref: TypeRef, owner: Owner, operation: Operation | None) -> Any:
+        target = self._scope.target(ref, owner, operation)
+        if isinstance(target, TypeParameter):
+            return self._ecore.EGenericType(eTypeParameter=self._made[id(target)])
+        made = self._ecore.EGenericType(eClassifier=self._type(target))
+        for argument in ref.arguments:
+            if argument.type is None:
+                one = self._ecore.EGenericType()
+            else:
+                one = self._generic(argument.type, owner, operation)
+            if argument.type is not None and argument.wildcard:
+                limit, one = one, self._ecore.EGenericType()
+                if argument.wildcard == "super":
+                    one.eLowerBound = limit
+                else:
+                    one.eUpperBound = limit
+            made.eTypeArguments.append(one)
+        return made
 
     def _join_opposites(self) -> None:
         for package in self._package.walk():

@@ -57,6 +57,18 @@ class TypeRef(msgspec.Struct, frozen=True):
     name: str
     place: Place
     bounds: Bounds = Bounds()
+    arguments: tuple[Argument, ...] = ()
+    """What stands in ``<…>`` behind it."""
+
+
+class Argument(msgspec.Struct, frozen=True):
+    """What a type parameter stands for where a generic type is used."""
+
+    place: Place
+    type: TypeRef | None
+    """None for the wildcard ``?`` alone."""
+    wildcard: str = ""
+    """``extends`` or ``super`` where a wildcard is limited by *type*; empty otherwise."""
 
 
 class Annotation(msgspec.Struct, frozen=True):
@@ -74,6 +86,13 @@ class Element(msgspec.Struct, kw_only=True):
     annotations: tuple[Annotation, ...] = ()
 
 
+class TypeParameter(Element, kw_only=True):
+    """A type that is given where a generic class, data type or operation is used."""
+
+    limits: tuple[TypeRef, ...] = ()
+    """What it has to extend."""
+
+
 class Parameter(Element, kw_only=True):
     """A parameter of an operation."""
 
@@ -88,6 +107,7 @@ class Operation(Element, kw_only=True):
     parameters: tuple[Parameter, ...] = ()
     throws: tuple[TypeRef, ...] = ()
     modifiers: dict[str, bool] = {}
+    type_parameters: tuple[TypeParameter, ...] = ()
 
 
 class Attribute(Element, kw_only=True):
@@ -119,6 +139,7 @@ class ClassDef(Element, kw_only=True):
     references: list[Reference] = []
     operations: list[Operation] = []
     instance_class: str | None = None
+    type_parameters: tuple[TypeParameter, ...] = ()
 
     def features(self) -> Iterator[Attribute | Reference]:
         """Return the attributes, then the references."""
@@ -143,6 +164,7 @@ class DataTypeDef(Element, kw_only=True):
 
     instance_class: str
     is_serializable: bool = True
+    type_parameters: tuple[TypeParameter, ...] = ()
 
 
 class MapEntryDef(Element, kw_only=True):
@@ -217,6 +239,18 @@ class Primitive(StrEnum):
     BIG_DECIMAL = "EBigDecimal"
     BIG_INTEGER = "EBigInteger"
 
+
+JAVA_PRIMITIVES: Final = {
+    Primitive.BOOLEAN: "Boolean",
+    Primitive.BYTE: "Byte",
+    Primitive.CHAR: "Character",
+    Primitive.DOUBLE: "Double",
+    Primitive.FLOAT: "Float",
+    Primitive.INT: "Integer",
+    Primitive.LONG: "Long",
+    Primitive.SHORT: "Short",
+}
+"""Types that no type argument may be → the one that may."""
 
 BUILT_IN: Final[dict[str, Primitive]] = {
     "boolean": Primitive.BOOLEAN,

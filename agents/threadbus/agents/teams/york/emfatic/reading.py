@@ -11,6 +11,7 @@ import lark
 from threadbus.agents.teams.york.emfatic.model import (
     UNBOUNDED,
     Annotation,
+    Argument,
     Attribute,
     Bounds,
     ClassDef,
@@ -25,6 +26,7 @@ from threadbus.agents.teams.york.emfatic.model import (
     Place,
     Problem,
     Reference,
+    TypeParameter,
     TypeRef,
 )
 from threadbus.agents.teams.york.emfatic.refusing import normal, refused
@@ -34,6 +36,7 @@ MAX_ELEMENTS: Final = 5_000
 """Packages and classifiers of one text, and features of all its classes."""
 
 _MAX_DEPTH: Final = 16
+_MAX_ARGUMENT_DEPTH: Final = 8
 _MOST: Final = 2**31 - 1
 
 
@@ -58,7 +61,7 @@ def read(text: str) -> Package | Problem:
     except lark.UnexpectedCharacters as error:
         return wrong_character(text, error)
     except _TooDeepError as error:
-        message = f"packages are nested deeper than {_MAX_DEPTH}; flatten them"
+        message = f"{error.what} are nested deeper than {error.limit}; flatten them"
         return Problem(error.place, message, "size")
     except _TooManyError as error:
         message = f"there are more than {MAX_ELEMENTS:,} {error.what}; split the package"
@@ -66,9 +69,11 @@ def read(text: str) -> Package | Problem:
 
 
 class _TooDeepError(Exception):
-    def __init__(self, place: Place) -> None:
-        super().__init__(place)
+    def __init__(self, place: Place, what: str, limit: int) -> None:
+        super().__init__(place, what, limit)
         self.place = place
+        self.what = what
+        self.limit = limit
 
 
 class _TooManyError(Exception):
@@ -128,14 +133,14 @@ class _Builder:
             if declared.data == "subpackage":
                 inner, *found = declared.children
                 if depth >= _MAX_DEPTH:
-                    raise _TooDeepError(_place(inner))
+                    raise _TooDeepError(_place(inner), "packages", _MAX_DEPTH)
                 package.packages.append(self._package(noted, inner, found, depth + 1))
             else:
                 package.classifiers.append(getattr(self, f"_{declared.data}")(declared, noted))
         return package
 
     def _class_(self, tree: Any, noted: Any) -> Classifier:
-        kind, name, instance, extends, *features = tree.children
+        kind, name, parameters, instance, extends, *features = tree.children
         words = {str(token) for token in kind.children if token is not None}
         found = ClassDef(
             name=_name(name),
@@ -143,7 +148,8 @@ class _Builder:
             annotations=_annotations(noted),
             is_abstract="abstract" in words or "interface" in words,
             is_interface="interface" in words,
-            supers=() if extends is None else tuple(_named(one) for one in extends.children),
+            supers=() if extends is None else tuple(_generic(one) for one in extends.children[1:]),
+            type_parameters=_type_parameters(parameters),
             instance_class=None if instance is None else _unquoted(instance),
         )
         for feature in features:
@@ -192,6 +198,7 @@ class _Builder:
             annotations=_annotations(noted),
             instance_class=_java_name(java) + words.get("ARRAY", ""),
             is_serializable="TRANSIENT" not in words,
+            type_parameters=_type_parameters(next(iter(_children(tree, "type_parameters")), None)),
         )
 
     def _mapentry(self, tree: Any, noted: Any) -> Classifier:
@@ -222,14 +229,40 @@ def _int(digits: str) -> int:
     return int(digits) if len(digits) <= len(str(_MOST)) + 1 else 10 * _MOST
 
 
-def _named(tree: Any, bounds: Bounds | None = None) -> TypeRef:
-    name = ".".join(_name(part) for part in tree.children)
-    return TypeRef(name, _place(tree), bounds or Bounds())
+def _named(tree: Any) -> TypeRef:
+    return TypeRef(".".join(_name(part) for part in tree.children), _place(tree))
 
 
 def _type(tree: Any) -> TypeRef:
-    name, multiplicity = tree.children
-    return _named(name, _bounds(multiplicity))
+    generic, multiplicity = tree.children
+    return _generic(generic, _bounds(multiplicity))
+
+
+def _generic(tree: Any, bounds: Bounds = Bounds(), depth: int = 1) -> TypeRef:  # noqa: B008 -- frozen
+    name, arguments = tree.children
+    if depth > _MAX_ARGUMENT_DEPTH:
+        raise _TooDeepError(_place(tree), "type arguments", _MAX_ARGUMENT_DEPTH)
+    given = () if arguments is None else tuple(_argument(one, depth) for one in arguments.children)
+    named = _named(name)
+    return TypeRef(named.name, named.place, bounds, given)
+
+
+def _argument(tree: Any, depth: int) -> Argument:
+    if tree.data == "generic":
+        return Argument(_place(tree), _generic(tree, depth=depth + 1))
+    _, word, limit = tree.children
+    if limit is None:
+        return Argument(_place(tree), None)
+    return Argument(_place(tree), _generic(limit, depth=depth + 1), str(word))
+
+
+def _type_parameters(tree: Any) -> tuple[TypeParameter, ...]:
+    found: list[TypeParameter] = []
+    for one in () if tree is None else tree.children:
+        name, _, *limits = one.children
+        kept = tuple(_generic(limit) for limit in limits if limit is not None)
+        found.append(TypeParameter(name=_name(name), place=_place(name), limits=kept))
+    return tuple(found)
 
 
 def _bounds(tree: Any) -> Bounds:
@@ -311,7 +344,7 @@ def _reference(tree: Any, noted: Any) -> Reference:
 
 def _operation(tree: Any, noted: Any) -> Operation:
     children = [child for child in tree.children if getattr(child, "data", "") != "modifier"]
-    returned, name, *rest = children
+    parameters, returned, name, *rest = children
     throws = next((one for one in rest if getattr(one, "data", "") == "throws"), None)
     return Operation(
         name=_name(name),
@@ -329,5 +362,6 @@ def _operation(tree: Any, noted: Any) -> Operation:
             if getattr(one, "data", "") == "parameter"
         ),
         throws=() if throws is None else tuple(_named(one) for one in throws.children),
+        type_parameters=_type_parameters(parameters),
         modifiers=_modifiers(tree),
     )

@@ -11,10 +11,13 @@ from threadbus.agents.teams.york.emfatic.model import (
     Attribute,
     ClassDef,
     Classifier,
+    DataTypeDef,
     MapEntryDef,
+    Operation,
     Package,
     Primitive,
     Reference,
+    TypeParameter,
     TypeRef,
 )
 from threadbus.schemas import nearest_names
@@ -32,7 +35,9 @@ class BuiltInClass:
         self.name = name
 
 
-Found = Classifier | Primitive | BuiltInClass
+Found = Classifier | Primitive | BuiltInClass | TypeParameter
+Owner = ClassDef | MapEntryDef | DataTypeDef
+"""Where a type is used."""
 
 
 class Scope:
@@ -99,8 +104,7 @@ class Scope:
 
     def supers(self, found: ClassDef) -> list[ClassDef]:
         """Return the classes that *found* extends directly, those that exist."""
-        package = self.home(found)
-        supers = (self.find(ref.name, package) for ref in found.supers)
+        supers = (self.target(ref, found) for ref in found.supers)
         return [one for one in supers if isinstance(one, ClassDef)]
 
     def ancestors(self, found: ClassDef) -> list[ClassDef]:
@@ -134,9 +138,31 @@ class Scope:
                 return feature
         return None
 
-    def target(self, ref: TypeRef, owner: ClassDef | MapEntryDef) -> Found | None:
-        """Return what the type of a feature of *owner* is."""
+    def target(
+        self, ref: TypeRef, owner: Owner, operation: Operation | None = None
+    ) -> Found | None:
+        """Return what a type is that is used in *owner*, there in *operation*.
+
+        Type parameters come before everything else that has their name.
+        """
+        for generic in (operation, owner):
+            if generic is not None and not isinstance(generic, MapEntryDef):
+                for parameter in generic.type_parameters:
+                    if parameter.name == ref.name:
+                        return parameter
         return self.find(ref.name, self.home(owner))
+
+    def erased(
+        self, found: Found | None, owner: Owner, operation: Operation | None = None
+    ) -> Found | None:
+        """Return what *found* is at least: of a type parameter its first limit, or any object."""
+        seen: list[TypeParameter] = []
+        while isinstance(found, TypeParameter):
+            if not found.limits or any(found is one for one in seen):
+                return Primitive.JAVA_OBJECT
+            seen.append(found)
+            found = self.target(found.limits[0], owner, operation)
+        return found
 
 
 def _paths(package: Package, path: str) -> Iterator[tuple[str, Package]]:

@@ -34,6 +34,9 @@ _WORDS: Final = {
     "AT": "@",
     "ARRAY": "[]",
     "DOT": ".",
+    "LESSTHAN": "<",
+    "MORETHAN": ">",
+    "AMPERSAND": "&",
     "ANY": "*",
     "SOME": "+",
     "OPTIONAL": "?",
@@ -64,9 +67,6 @@ def wrong_character(text: str, error: Any) -> Problem:
         message = "this text in double quotes does not end in its line; close it with another"
         if "STRING" in (error.allowed or ()):
             return Problem(place, message, "syntax")
-    if error.char == "<":
-        message = "generic types are not supported; name a class or a data type"
-        return Problem(place, message, "syntax")
     return _not_there(place, f"there is {error.char!r}", error.allowed or set())
 
 
