@@ -211,6 +211,20 @@ def test_generic_types_are_exported_as_ecore_has_them() -> None:
     assert "eSuperTypes" not in by_name["StoneBox"].attrib
 
 
+def test_type_parameters_are_bounded() -> None:
+    """What would take very long to check is refused: many of them, with many limits each."""
+    many = ", ".join(f"T{number} extends T{number + 1}" for number in range(4_000))
+    (problem,) = check(f"package p;\nclass A<{many}> {{}}").problems
+    assert problem.message == "there are more than 32 type parameters; use fewer"
+    limits = " & ".join(["A"] * 17)
+    (problem,) = check(f"package p;\nclass A {{}}\nclass B<T extends {limits}> {{}}").problems
+    assert problem.message == "there are more than 16 limits of a type; use fewer"
+    doubled = ", ".join(f"T{number} extends T{number + 1} & T{number + 1}" for number in range(31))
+    body = f"class B<{doubled}, T31> {{ val C<T0> c; }}\nclass C<U extends A> {{}}"
+    (problem,) = check(f"package p;\nclass A {{}}\n{body}").problems
+    assert "T0 does not extend A" in problem.message
+
+
 def test_parameters_may_be_named_by_words_of_python() -> None:
     """A model is exported whatever its operations and their parameters are called."""
     package = check(

@@ -127,10 +127,9 @@ class Use:
     def _fits(self, found: Found | None, wanted: Found | None) -> bool:
         """Tell whether *found* extends *wanted*; yes where that cannot be told."""
         if isinstance(found, TypeParameter):
-            if found is wanted or self._goes_round(found):
+            if found is wanted:
                 return True
-            limits = [self.target(limit) for limit in found.limits] or [Primitive.JAVA_OBJECT]
-            return any(self._fits(limit, wanted) for limit in limits)
+            return any(self._fits(limit, wanted) for limit in self._limits(found))
         match wanted:
             case ClassDef():
                 return isinstance(found, ClassDef) and (
@@ -142,6 +141,19 @@ class Use:
                 return found is wanted
             case _:
                 return True
+
+    def _limits(self, parameter: TypeParameter) -> list[Found | None]:
+        """Return what a type parameter extends, also by way of others; any object for nothing."""
+        seen: list[TypeParameter] = [parameter]
+        found: list[Found | None] = []
+        for one in seen:  # which grows
+            for limit in one.limits:
+                target = self.target(limit)
+                if not isinstance(target, TypeParameter):
+                    found.append(target)
+                elif all(target is not known for known in seen):
+                    seen.append(target)
+        return found or [Primitive.JAVA_OBJECT]
 
     def _goes_round(self, parameter: TypeParameter) -> bool:
         seen: list[TypeParameter] = []

@@ -37,6 +37,8 @@ MAX_ELEMENTS: Final = 5_000
 
 _MAX_DEPTH: Final = 16
 _MAX_ARGUMENT_DEPTH: Final = 8
+_MAX_TYPE_PARAMETERS: Final = 32
+_MAX_LIMITS: Final = 16
 _MOST: Final = 2**31 - 1
 
 
@@ -64,7 +66,7 @@ def read(text: str) -> Package | Problem:
         message = f"{error.what} are nested deeper than {error.limit}; flatten them"
         return Problem(error.place, message, "size")
     except _TooManyError as error:
-        message = f"there are more than {MAX_ELEMENTS:,} {error.what}; split the package"
+        message = f"there are more than {error.limit:,} {error.what}; {error.way_out}"
         return Problem(error.place, message, "size")
 
 
@@ -77,10 +79,14 @@ class _TooDeepError(Exception):
 
 
 class _TooManyError(Exception):
-    def __init__(self, place: Place, what: str) -> None:
-        super().__init__(place, what)
+    def __init__(
+        self, place: Place, what: str, limit: int, way_out: str = "split the package"
+    ) -> None:
+        super().__init__(place, what, limit, way_out)
         self.place = place
         self.what = what
+        self.limit = limit
+        self.way_out = way_out
 
 
 @functools.cache
@@ -129,7 +135,7 @@ class _Builder:
             noted, declared = declaration.children
             self._declared += 1
             if self._declared > MAX_ELEMENTS:
-                raise _TooManyError(_place(declared), "classes and packages")
+                raise _TooManyError(_place(declared), "classes and packages", MAX_ELEMENTS)
             if declared.data == "subpackage":
                 inner, *found = declared.children
                 if depth >= _MAX_DEPTH:
@@ -156,7 +162,7 @@ class _Builder:
             annotations, declared = feature.children
             self._features += 1
             if self._features > MAX_ELEMENTS:
-                raise _TooManyError(_place(declared), "features")
+                raise _TooManyError(_place(declared), "features", MAX_ELEMENTS)
             match declared.data:
                 case "attribute":
                     found.attributes.append(_attribute(declared, annotations))
@@ -260,6 +266,10 @@ def _type_parameters(tree: Any) -> tuple[TypeParameter, ...]:
     found: list[TypeParameter] = []
     for one in () if tree is None else tree.children:
         name, _, *limits = one.children
+        if len(found) >= _MAX_TYPE_PARAMETERS:
+            raise _TooManyError(_place(name), "type parameters", _MAX_TYPE_PARAMETERS, "use fewer")
+        if len(limits) > _MAX_LIMITS:
+            raise _TooManyError(_place(name), "limits of a type", _MAX_LIMITS, "use fewer")
         kept = tuple(_generic(limit) for limit in limits if limit is not None)
         found.append(TypeParameter(name=_name(name), place=_place(name), limits=kept))
     return tuple(found)
