@@ -2,7 +2,8 @@
 
 Ours: HTTP to the gateway, a super-task in the log, an agent in a third process, its answer in the
 log, HTTP back; everything stored and acknowledged. The other side: the SDK's server, its executor
-in the same process, its tasks in memory. Then many streams at once, from messages to ends.
+in the same process, its tasks in memory. The same again while many streams of tasks that go on are
+open; then many streams at once, from messages to ends.
 """
 
 from __future__ import annotations
@@ -21,10 +22,13 @@ from typing import Any, Final
 
 import httpx
 
+from benchmarks.a2a_server import PARK
 from benchmarks.figures import Figure, Target, say
 from benchmarks.options import Options, main
 from benchmarks.processes import RUNNER_AGENT, running
 from benchmarks.server import private_server
+from threadbus.bus import connect
+from threadbus.schemas import AgentCard
 
 _QUESTION: Final = "Which of the two numbers is right, the ledger's or the report's?"
 _PER_ROUND: Final = 200
@@ -35,6 +39,7 @@ _LIMIT_S: Final = 60.0
 _AGAINST: Final = "bare a2a-sdk server"
 _HEADERS: Final = {"A2A-Version": "1.0", "Content-Type": "application/json"}
 _END: Final = "TASK_STATE_COMPLETED"
+_PARKED_AGENT: Final = "parked"
 
 
 async def measure(options: Options) -> Sequence[Figure]:
@@ -50,12 +55,18 @@ async def measure(options: Options) -> Sequence[Figure]:
             _served(environ, *words, "--team", RUNNER_AGENT, "--rate", "100000")
         )
         bare = await stack.enter_async_context(_served(environ, "benchmarks.a2a_server"))
-        limits = httpx.Limits(max_connections=_STREAMS, max_keepalive_connections=_STREAMS)
+        # One beside those of the streams that stay open.
+        limits = httpx.Limits(max_connections=_STREAMS + 1, max_keepalive_connections=_STREAMS)
         http = await stack.enter_async_context(httpx.AsyncClient(timeout=_LIMIT_S, limits=limits))
         sides = (ours, bare)
         for side in sides:
             await _times(http, side, _WARM_UP)
+        async with connect(url, name="bench") as bus:
+            # Known, but never at work: a task of it goes on.
+            await bus.registry.register(AgentCard(name=_PARKED_AGENT), holder="bench")
+        parked = {ours: f"{ours.removesuffix('/rpc')}/agents/{_PARKED_AGENT}/rpc", bare: bare}
         asked: dict[str, list[float]] = {side: [] for side in sides}
+        crowded: dict[str, list[float]] = {side: [] for side in sides}
         streamed: dict[str, list[float]] = {side: [] for side in sides}
         count = options.count(_PER_ROUND)
         for turn in range(options.rounds):
@@ -67,9 +78,20 @@ async def measure(options: Options) -> Sequence[Figure]:
             for side in sides:
                 asked[side].append(statistics.median(times[side]))
             for side in sides if turn % 2 == 0 else reversed(sides):
+                async with _open_streams(http, parked[side], options.count(_STREAMS)):
+                    times[side] = await _times(http, side, count)
+                crowded[side].append(statistics.median(times[side]))
+            for side in sides if turn % 2 == 0 else reversed(sides):
                 streamed[side].append(await _at_once(http, side, options.count(_STREAMS)))
     return [
         Figure("message to answer over A2A", _AGAINST, "ms", asked[ours], asked[bare], Target(1.5)),
+        Figure(
+            f"the same while {options.count(_STREAMS)} streams are open",
+            _AGAINST,
+            "ms",
+            crowded[ours],
+            crowded[bare],
+        ),
         Figure(
             f"{options.count(_STREAMS)} streams at once, to their ends",
             _AGAINST,
@@ -102,8 +124,8 @@ async def _served(environ: dict[str, str], *words: str) -> AsyncGenerator[str]:
         await process.wait()
 
 
-def _request(method: str) -> dict[str, Any]:
-    part = {"text": _QUESTION}
+def _request(method: str, text: str = _QUESTION) -> dict[str, Any]:
+    part = {"text": text}
     message = {"messageId": uuid.uuid4().hex, "role": "ROLE_USER", "parts": [part]}
     return {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"message": message}}
 
@@ -118,6 +140,27 @@ async def _times(http: httpx.AsyncClient, url: str, count: int) -> list[float]:
         if _END not in answer.text:
             raise RuntimeError(f"no answer: {answer.text[:300]}")
     return times
+
+
+@asynccontextmanager
+async def _open_streams(http: httpx.AsyncClient, url: str, count: int) -> AsyncGenerator[None]:
+    """Hold streams open, each of a task of its own that does not end."""
+
+    async def follow() -> None:
+        request = _request("SendStreamingMessage", PARK)
+        async with http.stream("POST", url, json=request, headers=_HEADERS) as response:
+            async for text in response.aiter_text():
+                if '"task"' in text:
+                    await entered.wait()
+
+    entered = asyncio.Barrier(count + 1)
+    async with asyncio.TaskGroup() as tasks:
+        held = [tasks.create_task(follow(), name="benchmark.a2a.open") for _ in range(count)]
+        async with asyncio.timeout(_LIMIT_S):
+            await entered.wait()
+        yield
+        for task in held:
+            task.cancel()
 
 
 async def _at_once(http: httpx.AsyncClient, url: str, count: int) -> float:

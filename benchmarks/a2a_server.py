@@ -21,6 +21,9 @@ from starlette.applications import Starlette
 
 from threadbus.gateways.web.serving import Address, serving
 
+PARK: Final = "park"
+"""The text of a message whose task does not end."""
+
 _ANSWER: Final = "The report is right: row 17 of the ledger is counted twice."
 
 
@@ -38,6 +41,8 @@ class Executor(AgentExecutor):
         await event_queue.enqueue_event(task)
         updater = TaskUpdater(event_queue, task.id, task.context_id)
         await updater.start_work()
+        if context.get_user_input() == PARK:
+            await asyncio.Event().wait()
         await updater.add_artifact([pb.Part(text=_ANSWER)], name="answer", last_chunk=True)
         await updater.complete()
 

@@ -81,6 +81,39 @@ async def test_artifacts_come_in_chunks(bus_url: str, server: Remote) -> None:
     assert [event.data.chunk_of for event in added] == [None, added[0].id]  # type: ignore[union-attr]
 
 
+async def test_streams_that_are_cut(bus_url: str) -> None:
+    """A stream that breaks off is taken up again; each piece comes once, the work is done once."""
+    server = Remote()
+    async with server.running() as port, joined(bus_url, port) as bus:
+        server.cuts = 2
+        answer = await bus.ask("file", to=[REMOTE])
+        log = await log_of(bus, answer.task)
+    added = [event.data.part for event in log if isinstance(event.data, ArtifactAdded)]
+
+    assert server.cuts < 2
+    assert answer.text == "heard file\u2028"
+    assert added == [TextPart("one "), TextPart("two")]
+    assert len(server.executor.contexts) == 1
+
+
+@pytest.mark.parametrize(
+    ("streaming", "body"),
+    [(True, b"[" * 50_000), (False, b'{"jsonrpc": "2.0", "id": 1, "result": {"task": []}}')],
+)
+async def test_garbage_for_an_answer(bus_url: str, streaming: bool, body: bytes) -> None:
+    """An answer that is none is on record as a failure of the attempt; the next one works."""
+    server = Remote(streaming=streaming)
+    async with server.running() as port, joined(bus_url, port) as bus:
+        server.garbage = [body]
+        task = (await bus.tasks.open("one", to=[REMOTE])).event.task
+        (failed,) = await find(bus, task, HandlingFailed)
+        answer = await bus.waits.for_answer(task, timeout=timedelta(seconds=30))
+
+    assert isinstance(failed.data, HandlingFailed)
+    assert "the remote agent at" in failed.data.error.message
+    assert answer.text == "heard one\u2028"
+
+
 async def test_a_failure_is_told(bus_url: str) -> None:
     """What fails there fails here, with its reason."""
     async with Remote().running() as port, joined(bus_url, port) as bus:

@@ -52,6 +52,7 @@ def test_the_gateway_is_measured() -> None:
     assert ran.returncode == 0, ran.stderr
     assert "message to answer over A2A" in ran.stdout
     assert "20 streams at once" in ran.stdout
+    assert "the same while 20 streams are open" in ran.stdout
 
 
 def test_a_wrong_number_of_rounds_is_refused() -> None:

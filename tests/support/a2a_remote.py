@@ -134,6 +134,10 @@ class Remote:
         """
         self.executor = Executor()
         self.configs = InMemoryPushNotificationConfigStore()
+        self.cuts = 0
+        """How many streams are cut after two events."""
+        self.garbage: list[bytes] = []
+        """What the next requests are answered with, in place of an answer."""
         self.asked: list[str] = []
         """The bodies of the requests that came over HTTP."""
         self.headers: list[Mapping[str, str]] = []
@@ -203,12 +207,31 @@ class Remote:
         """Keep what is asked."""
 
         async def listen(scope: Scope, receive: Receive, send: Send) -> None:
+            is_stream, events = False, 0
+
             async def heard() -> Any:
                 message = await receive()
                 self.asked.append(message.get("body", b"").decode())
                 return message
 
-            await app(scope, heard, send)
+            async def say(message: Any) -> None:
+                nonlocal is_stream, events
+                if message["type"] == "http.response.start":
+                    is_stream = b"text/event-stream" in str(message["headers"]).encode()
+                elif is_stream and message.get("body"):
+                    events += 1
+                    if events > 2 and self.cuts:
+                        self.cuts -= 1
+                        raise ConnectionError("cut by the test")
+                await send(message)
+
+            if self.garbage and scope["type"] == "http" and scope["method"] == "POST":
+                await heard()
+                headers = [(b"content-type", b"application/json")]
+                await send({"type": "http.response.start", "status": 200, "headers": headers})
+                await send({"type": "http.response.body", "body": self.garbage.pop()})
+                return
+            await app(scope, heard, say)
 
         return listen
 
