@@ -114,6 +114,16 @@ async def test_garbage_for_an_answer(bus_url: str, streaming: bool, body: bytes)
     assert answer.text == "heard one\u2028"
 
 
+async def test_a_task_without_a_history(bus_url: str) -> None:
+    """A remote agent that keeps no history is understood all the same."""
+    server = Remote(streaming=False)
+    server.executor.keeps_history = False
+    async with server.running() as port, joined(bus_url, port) as bus:
+        answer = await bus.ask("file", to=[REMOTE])
+
+    assert answer.text == "heard file\u2028"
+
+
 async def test_a_failure_is_told(bus_url: str) -> None:
     """What fails there fails here, with its reason."""
     async with Remote().running() as port, joined(bus_url, port) as bus:

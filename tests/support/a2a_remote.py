@@ -43,6 +43,7 @@ class Executor(AgentExecutor):
     def __init__(self) -> None:
         self.contexts: list[str] = []
         self.answers: list[str] = []
+        self.keeps_history = True
         self.messages: list[pb.Message] = []
         self.cancelled = asyncio.Event()
         self.started = asyncio.Event()
@@ -61,7 +62,7 @@ class Executor(AgentExecutor):
                 id=context.task_id or "",
                 context_id=context.context_id or "",
                 status=pb.TaskStatus(state=pb.TASK_STATE_SUBMITTED),
-                history=[context.message] if context.message else [],
+                history=[context.message] if context.message and self.keeps_history else [],
             )
             self.contexts.append(task.context_id)
             await event_queue.enqueue_event(task)

@@ -97,6 +97,8 @@ class RemoteTask:
                     async for response in responses:
                         pending, tries, pause = None, 0, _FIRST_PAUSE_S
                         self._take(response)
+                        if not self.task.id and self.message is None:
+                            raise RemoteError(self._agent.url, "its answer names no task")
                         yield response
                         # After an answer some begin with the task as it was: still the question.
                         if self.stands and self._is_news(before):

@@ -188,9 +188,9 @@ class Talk:
 
     async def _catch_up(self, task: pb.Task) -> None:
         """Pass on what a task holds that was not passed on yet."""
-        for said, then in zip(task.history, [*task.history[1:], None], strict=True):
+        for place, said in enumerate(task.history, 1):
             # What was answered was a question, and went another way.
-            is_question = then is not None and then.role == pb.ROLE_USER
+            is_question = any(one.role == pb.ROLE_USER for one in task.history[place : place + 1])
             if said.role == pb.ROLE_AGENT and not is_question:
                 await self._pass_on(said)
         if not self._remote.stands:
