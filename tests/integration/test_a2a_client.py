@@ -52,6 +52,8 @@ async def test_asked_and_answered(bus_url: str, server: Remote) -> None:
         record = await bus.registry.get(REMOTE)
 
     assert answer.text == "heard hello \u2028 there\u2028"
+    traces = [headers["traceparent"] for headers in server.headers if "traceparent" in headers]
+    assert {trace.split("-")[1] for trace in traces} == {answer.task}
     assert record is not None
     assert (record.card.title, record.card.skills[0].id) == ("Remote One", "hear")
 

@@ -29,6 +29,7 @@ from threadbus.schemas import AgentCard, InputGiven, TaskId, text_of
 
 TEAM = ("collaboration", "solution", "syntax", "semantics")
 OTHERS = (collaboration.agent, syntax.agent, semantic.agent)
+OUTER, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 Json = dict[str, Any]
 
 
@@ -45,7 +46,8 @@ class Caller:
         """Send the request, and see the first update; then the gateway dies under the stream."""
         client = Client(self.url, self._http)
         asked = message("york", text_of(SCRIPT.question()), contextId="library")
-        async with client.stream("SendStreamingMessage", asked) as stream:
+        trace = {"traceparent": f"00-{OUTER}-{SPAN}-01"}
+        async with client.stream("SendStreamingMessage", asked, headers=trace) as stream:
             self.task = (await anext(stream))["task"]["id"]
             self.seen.append(await anext(stream))
             os.kill(pid, signal.SIGKILL)
@@ -144,17 +146,32 @@ async def test_every_update_once_over_two_kills(cli: Cli) -> None:
     for name in (*TEAM, "a2a-guest", "May a book have several writers?"):
         assert name in told
     assert sum(isinstance(event.data, InputGiven) for event in log) == 1
-    found = traces(json.loads(spans.stdout))
+    told_spans: Json = json.loads(spans.stdout)
+    found = traces(told_spans)
     assert {trace for trace, _ in found} == {caller.task}
     assert sum(not parent for _, parent in found) == 1
     assert len(found) > len(TEAM)
+    # The caller's own trace is one step away.
+    assert (OUTER, SPAN) in {(link["traceId"], link["spanId"]) for link in links(told_spans)}
 
 
-def traces(told: Json) -> list[tuple[str, str]]:
-    """Return the trace and the parent of every span."""
+def every_span(told: Json) -> list[Json]:
+    """Return every span."""
     return [
-        (span["traceId"], span.get("parentSpanId", ""))
+        span
         for resource in told["resourceSpans"]
         for scope in resource["scopeSpans"]
         for span in scope["spans"]
     ]
+
+
+def traces(told: Json) -> list[tuple[str, str]]:
+    """Return the trace and the parent of every span."""
+    return [(span["traceId"], span.get("parentSpanId", "")) for span in every_span(told)]
+
+
+def links(told: Json) -> list[Json]:
+    """Return the links of the root."""
+    (root,) = [span for span in every_span(told) if not span.get("parentSpanId")]
+    found: list[Json] = root["links"]
+    return found

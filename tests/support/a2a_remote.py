@@ -142,7 +142,7 @@ class Remote:
         self.asked: list[str] = []
         """The bodies of the requests that came over HTTP."""
         self.headers: list[Mapping[str, str]] = []
-        """What came along with calls over gRPC."""
+        """What came along with each request."""
         self._streaming = streaming
         self._version = version
         self._push = push
@@ -226,6 +226,9 @@ class Remote:
                         raise ConnectionError("cut by the test")
                 await send(message)
 
+            if scope["type"] == "http":
+                pairs = [(key.decode(), value.decode()) for key, value in scope["headers"]]
+                self.headers.append(dict(pairs))
             if self.garbage and scope["type"] == "http" and scope["method"] == "POST":
                 await heard()
                 headers = [(b"content-type", b"application/json")]

@@ -12,7 +12,7 @@ from tests.support.runs import revenue_run, troubled_run
 from tests.support.story import MS, NUMBERS, Story
 from threadbus.replay import FileSource, Finding, FindingKind, LogItem, find_task
 from threadbus.replay.tracing import semconv as sc
-from threadbus.replay.tracing.model import Span, SpanKind, Value
+from threadbus.replay.tracing.model import Span, SpanKind, Value, link_beyond
 from threadbus.replay.tracing.otlp import encode_request, encode_span
 from threadbus.replay.tracing.run import spans_of, trace_run
 from threadbus.replay.tracing.spans import SETTLE_NS, SpanFold
@@ -26,6 +26,7 @@ from threadbus.schemas import (
     MentionDeadLettered,
     Recorded,
     TaskClosed,
+    TaskOpened,
     TaskStatus,
     TextPart,
     ThreadClosed,
@@ -345,3 +346,27 @@ def test_what_was_said_is_in_the_spans_only_on_demand() -> None:
     assert b"Read the total from report.docx" in with_content
     assert b"Read the total from report.docx" not in without
     assert b"gen_ai.input.messages" not in without
+
+
+@pytest.mark.parametrize(
+    ("said", "links"),
+    [
+        ("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", 1),
+        ("00-00000000000000000000000000000000-00f067aa0ba902b7-01", 0),
+        ("00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01", 0),
+        ("00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01", 0),
+        ("nonsense", 0),
+        ("", 0),
+    ],
+)
+def test_the_root_links_to_who_called(said: str, links: int) -> None:
+    """A gateway that was called in a trace leaves it as a label; the root is linked to it."""
+    link = link_beyond(said, ((sc.LINK, "foreign"),))
+    story = Story()
+    opened = TaskOpened(title="Q", parts=(TextPart("Q"),), labels={"traceparent": said})
+    story.add("user", opened, mentions=("web",))
+    closed(story, "user")
+    root = next(span for span in spans_of(story.log) if span.parent is None)
+
+    assert len(root.links) == links
+    assert root.links == (() if link is None else (link,))

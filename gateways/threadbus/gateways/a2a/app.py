@@ -24,7 +24,7 @@ from starlette.types import ASGIApp
 
 from threadbus.bus import ArtifactError, Bus, LivingAgent
 from threadbus.gateways.a2a.authentication import Authentication, caller_in
-from threadbus.gateways.a2a.callers import CALLER, Agents
+from threadbus.gateways.a2a.callers import CALLER, Agents, traceparent_in
 from threadbus.gateways.a2a.cards import (
     JSON_RPC,
     REST,
@@ -231,9 +231,10 @@ class _ContextBuilder(ServerCallContextBuilder):
         """Build the context of one call."""
         caller = caller_in(request.scope)
         card = request.path_params.get("agent", "")
+        trace = traceparent_in(request.headers)
         return ServerCallContext(
             state={
-                CALLER: caller._replace(card=card),
+                CALLER: caller._replace(card=card, traceparent=trace),
                 # The library looks for the protocol's version here.
                 "headers": dict(request.headers),
             },

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from a2a.server.context import ServerCallContext
@@ -15,6 +16,12 @@ from threadbus.schemas import AgentName
 CALLER: Final = "threadbus.caller"
 """The key of a call's state that holds the :class:`Caller`."""
 
+TRACEPARENT: Final = "traceparent"
+"""The header, and the label of a super-task, that says in which trace it was asked."""
+
+_TRACEPARENT: Final = re.compile(
+    r"[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}", re.ASCII
+)
 _FRESH_S: Final = 2.0
 _PLANNER: Final = AgentName("planner")
 
@@ -29,6 +36,14 @@ class Caller(NamedTuple):
     card: str
     """The agent whose card it uses; empty for that of the whole bus."""
     is_authenticated: bool = False
+    traceparent: str = ""
+    """The trace that it is in, as W3C has it; empty where it names none."""
+
+
+def traceparent_in(headers: Mapping[str, str]) -> str:
+    """Return the trace that a request names; empty where it names none that can be."""
+    found = headers.get(TRACEPARENT, "")
+    return found if _TRACEPARENT.fullmatch(found) else ""
 
 
 def caller_of(context: ServerCallContext) -> Caller:

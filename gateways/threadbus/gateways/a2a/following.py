@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import httpx
 import structlog
-from a2a.client import Client
+from a2a.client import Client, ClientCallContext
 from a2a.client.errors import A2AClientError
 from a2a.types import a2a_pb2 as pb
 from a2a.utils.errors import (
@@ -51,13 +51,16 @@ _log: Any = structlog.get_logger("threadbus.gateways.a2a")
 class RemoteTask:
     """What is known of one task, and its updates."""
 
-    def __init__(self, agent: RemoteAgent, bell: Bell | None = None) -> None:
+    def __init__(self, agent: RemoteAgent, bell: Bell | None = None, traceparent: str = "") -> None:
         """Prepare.
 
         Args:
             agent: whose task it is.
             bell: where its updates may be pushed to; without one they are streamed or asked for.
+            traceparent: the trace in which a message is sent.
         """
+        said = {"traceparent": traceparent} if traceparent else None
+        self._context = ClientCallContext(service_parameters=said)
         self._agent = agent
         self._bell = bell if agent.pushes else None
         self._is_pushed = False
@@ -177,7 +180,9 @@ class RemoteTask:
             config = request.configuration.task_push_notification_config
             config.CopyFrom(_config(self._bell))
         try:
-            async for response in self._bounded(client.send_message(request)):
+            async for response in self._bounded(
+                client.send_message(request, context=self._context)
+            ):
                 self._is_pushed = self._is_pushed or is_asked
                 yield response
         except _REFUSALS as error:
@@ -186,7 +191,8 @@ class RemoteTask:
             # Nothing was done: the same message again, without the push.
             self._go_without_push(error)
             request.configuration.ClearField("task_push_notification_config")
-            async for response in self._bounded(self._client().send_message(request)):
+            again = self._client().send_message(request, context=self._context)
+            async for response in self._bounded(again):
                 yield response
 
     async def _have_pushed(self, bell: Bell) -> None:

@@ -37,7 +37,7 @@ from google.rpc import (  # type: ignore[import-untyped, unused-ignore]  # no st
 )
 
 from threadbus.gateways.a2a.authentication import Finder, identify, token_of
-from threadbus.gateways.a2a.callers import CALLER, Caller
+from threadbus.gateways.a2a.callers import CALLER, Caller, traceparent_in
 from threadbus.gateways.a2a.exact import unmark_values
 from threadbus.gateways.errors import ListenError
 from threadbus.gateways.web.limits import Rate
@@ -225,7 +225,10 @@ class _ContextBuilder(GrpcServerCallContextBuilder):
         headers = _headers(context)
         extensions = headers.get(HTTP_EXTENSION_HEADER.lower(), "")
         return ServerCallContext(
-            state={CALLER: _caller.get(), "headers": headers},
+            state={
+                CALLER: _caller.get()._replace(traceparent=traceparent_in(headers)),
+                "headers": headers,
+            },
             requested_extensions=get_requested_extensions([extensions] if extensions else []),
         )
 

@@ -16,7 +16,7 @@ from a2a.utils.errors import (
 )
 
 from threadbus.bus import Appended, Bus
-from threadbus.gateways.a2a.callers import Agents, Caller
+from threadbus.gateways.a2a.callers import TRACEPARENT, Agents, Caller
 from threadbus.gateways.a2a.ids import AGENT, CONTEXT, MESSAGE, PUSH_TASK, event_of, task_of
 from threadbus.gateways.a2a.index import TaskIndex
 from threadbus.gateways.a2a.log import TaskLog
@@ -118,6 +118,7 @@ class Sending:
                 MESSAGE: message.message_id,
                 CONTEXT: context or task,
                 AGENT: caller.card,
+                **({TRACEPARENT: caller.traceparent} if caller.traceparent else {}),
             },
             task=task,
             event_id=event_of(caller.agent, message.message_id, "open"),

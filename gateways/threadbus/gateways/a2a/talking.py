@@ -72,7 +72,7 @@ class Talk:
         self._mention = mention
         self._agent = remote
         self._bells = bells
-        self._remote = RemoteTask(remote)
+        self._remote = RemoteTask(remote, None, mention.traceparent)
         self._is_known = False
         self._noted: set[str] = set()
         self._saved: dict[str, int] = {}
@@ -92,7 +92,7 @@ class Talk:
         with ExitStack() as stack:
             if self._bells is not None and self._agent.pushes:
                 bell = stack.enter_context(self._bells.hung(self._mention.event.id))
-                self._remote = RemoteTask(self._agent, bell)
+                self._remote = RemoteTask(self._agent, bell, self._mention.traceparent)
             context = await self._look_back()
             try:
                 return await self._converse(context)

@@ -26,6 +26,7 @@ from threadbus.replay.tracing.model import (
     SpanLink,
     Value,
     attributes,
+    link_beyond,
     link_to,
 )
 from threadbus.replay.tracing.open import MAX_LINKS, OpenThread, OpenTool, OpenTurn
@@ -53,6 +54,7 @@ _JSON: Final = msgspec.json.Encoder()
 _WOKEN: Final = ((sc.LINK, "woken_by"),)
 _REPLY: Final = ((sc.LINK, "reply"),)
 _OPENED_IN: Final = ((sc.LINK, "opened_in"),)
+_FOREIGN: Final = ((sc.LINK, "foreign"),)
 
 
 def _common(task: TaskId, thread: ThreadId, seq: int | None) -> dict[str, Value | None]:
@@ -296,11 +298,14 @@ def root_span(
     end: int,
     values: dict[str, Value | None],
     findings: Sequence[Finding],
+    traceparent: str,
     error: str | None,
 ) -> Span:
     """Return the span of the whole super-task, with what was found in it."""
     common = _common(task, ThreadId("main"), None) | {sc.OPERATION: sc.INVOKE_WORKFLOW}
-    shown = findings[:MAX_LINKS]
+    shown = findings[: MAX_LINKS - 1]
+    called_in = link_beyond(traceparent, _FOREIGN)
+    foreign = () if called_in is None else (called_in,)
     return Span(
         trace=task,
         id=task_span_id(task),
@@ -312,7 +317,7 @@ def root_span(
         end=max(start, end),
         attributes=attributes(common | values | {sc.FINDINGS: len(findings) or None}),
         events=tuple([_finding(found) for found in shown]),
-        links=tuple(_blamed(task, shown)),
+        links=(*foreign, *_blamed(task, shown)),
         error=error,
     )
 

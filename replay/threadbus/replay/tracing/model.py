@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from enum import IntEnum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -70,6 +71,17 @@ def attributes(values: dict[str, Value | None]) -> Attributes:
             if value is not None and value != ""
         ]
     )
+
+
+_TRACEPARENT: Final = re.compile(
+    r"[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}", re.ASCII
+)
+
+
+def link_beyond(traceparent: str, why: Attributes) -> SpanLink | None:
+    """Return a link to the span that a W3C ``traceparent`` names; None where it is none."""
+    found = _TRACEPARENT.fullmatch(traceparent)
+    return None if found is None else SpanLink(found[1], SpanId(found[2]), why)
 
 
 def link_to(task: TaskId, event: EventId, why: Attributes) -> SpanLink:

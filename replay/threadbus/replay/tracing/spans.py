@@ -83,6 +83,8 @@ class SpanFold:
         self._last_end = 0
         self._title = ""
         self._opener: AgentName | None = None
+        self._traceparent = ""
+        """The trace in which a gateway was called that opened it."""
         self._status = ""
         self._summary = ""
 
@@ -188,6 +190,7 @@ class SpanFold:
         match data:
             case TaskOpened() if self._opener is None:
                 self._opener, self._title = event.sender, cut(data.title).text
+                self._traceparent = data.labels.get("traceparent", "")
             case TaskClosed() if self.closed_at is None:
                 self.closed_at = stored_at
                 self._status, self._summary = data.outcome.value, cut(data.summary).text
@@ -280,6 +283,7 @@ class SpanFold:
                 end=last_end,
                 values=values,
                 findings=findings,
+                traceparent=self._traceparent,
                 error=error,
             )
         )
