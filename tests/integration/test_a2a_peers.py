@@ -19,8 +19,11 @@ from tests.support.a2a_gateway import gateway
 from tests.support.require import require
 from tests.support.running_agents import find, log_of
 from threadbus.bus import BusSettings, connect
+from threadbus.gateways.a2a import following
 from threadbus.gateways.a2a.joining import join
+from threadbus.gateways.a2a.receiving import receiving
 from threadbus.gateways.a2a.remote import RemoteAgent
+from threadbus.gateways.web.serving import Address
 from threadbus.schemas import AgentName, ArtifactAdded, InputRequested
 
 PROGRAMS = Path(__file__).parents[1] / "peers"
@@ -103,14 +106,34 @@ async def test_a_client_of_0_3(bus_url: str, peers: Path) -> None:
     assert (seen["asked"], seen["done"]) == ("input-required", "completed")
 
 
-@pytest.mark.parametrize("program", ["a2a_server.cjs", "a2a_old_server.py"])
-async def test_servers_of_others_take_part(bus_url: str, peers: Path, program: str) -> None:
+@pytest.mark.parametrize(
+    ("program", "push"),
+    [("a2a_server.cjs", False), ("a2a_server.cjs", True), ("a2a_old_server.py", False)],
+)
+async def test_servers_of_others_take_part(
+    bus_url: str, peers: Path, monkeypatch: pytest.MonkeyPatch, program: str, push: bool
+) -> None:
     """A server of another SDK, or of 0.3, answers on the bus, with artifacts and a question."""
     stop, ready = asyncio.Event(), asyncio.Event()
     settings = BusSettings(url=bus_url, drain_timeout=timedelta(seconds=0.1))
-    async with _server(peers, program) as url, connect(settings, name="user") as bus:
+    async with (
+        _server(peers, program) as url,
+        connect(settings, name="user") as bus,
+        receiving(Address("127.0.0.1", 0)) as bells,
+    ):
+        if push:
+            # Nothing but its notifications tells of what happens.
+            monkeypatch.setattr(following, "_FIRST_PAUSE_S", 1000.0)
         remote = RemoteAgent(url)
-        work = asyncio.create_task(join(settings, remote, REMOTE, stop, on_ready=ready.set))
+        joining = join(
+            settings,
+            remote,
+            REMOTE,
+            stop,
+            on_ready=ready.set,
+            bells=bells if push else None,
+        )
+        work = asyncio.create_task(joining)
         try:
             await ready.wait()
             answer = await bus.ask("hello", to=[REMOTE])

@@ -53,7 +53,7 @@ const server = app.listen(0, '127.0.0.1', () => {
     supportedInterfaces: [
       { url: `${url}/rpc`, protocolBinding: 'JSONRPC', protocolVersion: '1.0', tenant: '' },
     ],
-    capabilities: { streaming: true, pushNotifications: false, extensions: [] },
+    capabilities: { streaming: true, pushNotifications: true, extensions: [] },
     defaultInputModes: ['text/plain'], defaultOutputModes: ['text/plain'],
     skills: [{
       id: 'hear', name: 'Hear', description: 'Hears.', tags: ['ears'], examples: [],
