@@ -197,10 +197,10 @@ class Operations:
         log = self._backend.log
         if partition is None:
             every = [await self.recent(limit, number) for number in range(log.partitions)]
-            found = [entry for entries in every for entry in entries]
-            return sorted(found, key=lambda entry: entry.stored_at)[-limit:]
+            whole = [entry for entries in every for entry in entries]
+            return sorted(whole, key=lambda entry: entry.stored_at)[-limit:]
         after = max(partition_start(partition), await log.last_seq(partition) - limit)
-        found = []
+        found: list[Entry] = []
         async with aclosing(log.read(LOG_SUBJECTS, after, limit, partition)) as batches:
             async for batch in batches:
                 found += [decode_entry(message) for message in batch]
