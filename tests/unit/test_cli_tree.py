@@ -38,7 +38,7 @@ def test_every_command_takes_every_setting_and_says_what_it_does(name: str) -> N
 
 
 def test_every_command_has_documented_json() -> None:
-    """`watch` prints the log itself, `completion` a script; `cluster up` becomes another program."""
+    """`watch` prints the log itself, `completion` a script; `cluster up` becomes a server."""
     assert set(COMMANDS) - set(OF_COMMAND) == {"watch", "completion", "cluster up"}
     assert set(OF_COMMAND) <= set(COMMANDS)
 
