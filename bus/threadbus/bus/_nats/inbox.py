@@ -41,6 +41,7 @@ _SILENCE_S: Final = 2.5 * _HEARTBEAT_S
 _DELETE_S: Final = 1.0
 _ATTACH_S: Final = 15.0
 _RETRY_S: Final = 0.2
+_PLACED_AT_ONCE: Final = 32
 _NOT_FOUND: Final = 10014
 
 
@@ -95,7 +96,7 @@ class NatsInboxPull:
         while True:
             if self._queue:
                 if self._places is not None and not self._queue[0].is_placed:
-                    await self._place(self._places, self._queue[0])
+                    await self._place(self._places)
                     continue
                 if self._asked + len(self._queue) <= room // 2:
                     await self._ask(room)
@@ -113,16 +114,17 @@ class NatsInboxPull:
             if not self._queue and not self._gone:
                 await self._wait()
 
-    async def _place(self, places: MentionPlaces, message: NatsInboxMessage) -> None:
-        """Find out where in the log a mention is; it stays in the queue meanwhile."""
+    async def _place(self, places: MentionPlaces) -> None:
+        """Find out where in the log the mentions are that have arrived; they stay in the queue."""
+        some = [message for message in self._queue if not message.is_placed][:_PLACED_AT_ONCE]
         try:
-            place = await places.find(message.seq, message.subject, message.body)
-        except ReadTimeoutError as error:
-            _log.warning("the log does not answer, trying on", reason=error.reason)
+            async with asyncio.TaskGroup() as tasks:
+                for message in some:
+                    tasks.create_task(message.find_place(places), name="threadbus.inbox.place")
+        except* ReadTimeoutError as group:
+            reason = str(group.exceptions[0])
+            _log.warning("the log does not answer, trying on", reason=reason)
             await asyncio.sleep(_RETRY_S)
-        else:
-            message.seq, message.subject, message.misplaced = place
-            message.is_placed = True
 
     async def _wait(self) -> None:
         """Wait until something arrives, or until a heartbeat is overdue."""

@@ -9,7 +9,7 @@ from nats.errors import Error as NatsError
 
 from threadbus.bus._logging import log as _log
 from threadbus.bus._nats.client import DirectClient
-from threadbus.bus._nats.places import source_of
+from threadbus.bus._nats.places import MentionPlaces, source_of
 from threadbus.bus.ports import Haste
 
 _SEQUENCE: Final = b"\r\nNats-Sequence: "
@@ -55,6 +55,16 @@ class NatsInboxMessage:
     def stored_at(self) -> int:
         """Nanoseconds since the epoch when it was put into the inbox."""
         return int(self._ack.split(".")[-2])
+
+    async def find_place(self, places: MentionPlaces) -> None:
+        """Find out where in the log it is, where the server did not say so.
+
+        Raises:
+            ReadTimeoutError: it did not answer.
+        """
+        place = await places.find(self.seq, self.subject, self.body)
+        self.seq, self.subject, self.misplaced = place
+        self.is_placed = True
 
     async def ack(self) -> None:
         """Say that it was handled."""
