@@ -81,6 +81,6 @@ async def reload_servers(config: Path) -> list[int]:
         link = state.data / ACCESS_LINK
         with contextlib.suppress(OSError):
             if os.path.samefile(link, config):  # noqa: ASYNC240, PTH121 - two stats
-                await reload_process(state.pid, state.data / "server.log")
+                await reload_process(state.pid, state.data / "server.log", config)
                 found.append(state.pid)
     return found

@@ -203,7 +203,7 @@ class EmbeddedServer:
             ServerStateError: It does not run.
             ReloadError: It did not take them; the old ones are in force.
         """
-        await reload_process(self.pid, self.log_path)
+        await reload_process(self.pid, self.log_path, self._settings.access)
 
     async def stop(self, deadline: timedelta | None = None) -> None:
         """End the server: SIGTERM, and SIGKILL after *deadline*. Idempotent.
