@@ -11,7 +11,7 @@ PYTEST := $(BIN)/pytest -n 4 --dist loadfile
 SAY := @printf '\n==> %s\n'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint fix bench chaos fuzz up docs clean
+.PHONY: help setup demo test check lint fix bench attacks chaos fuzz up docs clean
 
 help:  ## Show this list
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -49,6 +49,9 @@ fix: setup  ## Repair what can be repaired: lint, format, generated files
 
 bench: setup  ## Measure against plain nats-py and print the ratios
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+attacks: setup  ## Attack secured servers with an agent's key and print what came of it (FORMS=…)
+	@$(BIN)/python -m benchmarks.attacks $(FORMS)
 
 chaos: setup  ## Break things under agents at work and check what is left (SEED=… SCENARIO=… MINUTES=…)
 	@$(BIN)/python -m tests.chaos $(if $(SEED),--seed '$(SEED)') $(if $(SCENARIO),--scenario '$(SCENARIO)') \
