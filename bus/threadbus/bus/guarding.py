@@ -137,6 +137,9 @@ class RunawayGuard:
         sender.left = most
         rule = _passed(limits, said, passed)
         await self._on_runaway(Runaway(name, said, passed, rule, tasks))
+        # What came meanwhile was said before anything was done about it.
+        sender.events = 0
+        sender.tasks.clear()
 
 
 def _passed(limits: AppliedLimits, said: int, seconds: float) -> Rule:

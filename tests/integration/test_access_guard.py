@@ -1,0 +1,76 @@
+"""`bus guard` beside a server: mutes a runaway, says so, and lets it speak again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+from nats.aio.client import Client
+
+from tests.support.bus_env import DEADLINE_S, opened
+from tests.support.cli import ended, environment, line_with, process
+from threadbus.agents.cli.results_operating import GuardLine
+from threadbus.bus import BusSettings, access, connect
+from threadbus.schemas import AgentCard, AgentThrottled, ThrottleAction
+
+
+async def test_the_guard_mutes_a_runaway_for_a_while(tmp_path: Path) -> None:
+    """By the commands that an operator types; the mute and its end reach the server."""
+    folder = access.AccessFolder(tmp_path / "auth")
+    await folder.init()
+    await folder.add("mallory", access.Role.AGENT)
+    operator = str(folder.key_path("operator"))
+    env = environment(tmp_path / "home", {"BUS_NKEY": operator})
+    up = ("up", "--auth", str(folder.path), "--port", "0", "--json")
+    watch = ("guard", "--folder", str(folder.path), "--mute-for", "1", "--as", "guard")
+    refused = asyncio.Event()
+
+    async def on_error(error: Exception) -> None:
+        if "permissions violation" in str(error):
+            refused.set()
+
+    async with process(*up, env=env) as server:
+        url = str(json.loads(await line_with(server, "url"))["url"])
+        async with (
+            connect(BusSettings(url=url, nkey=operator), name="user") as user,
+            process(*watch, "--json", "--url", url, env=env) as guard,
+        ):
+            for name in ("user", "mallory"):
+                await user.registry.register(AgentCard(name=name), holder="test")
+            task = await opened(user, "user", participants=("mallory",))
+            await user.limits.set("mallory", events_per_second=20, burst=50)
+            mallory = Client()
+            await mallory.connect(
+                url,
+                nkeys_seed=str(folder.key_path("mallory")),
+                inbox_prefix=b"_INBOX_mallory",
+                error_cb=on_error,
+                allow_reconnect=False,
+            )
+            subject = f"bus.{task}.main.obs.mallory"
+            # The guard may not watch yet: what is said before is not counted.
+            async with asyncio.timeout(2 * DEADLINE_S):
+                while not refused.is_set():
+                    for _ in range(20):
+                        await mallory.publish(subject, b"again")
+                    await mallory.flush(int(DEADLINE_S))
+            muted = json.loads(await line_with(guard, "muted"))
+            again = json.loads(await line_with(guard, "may speak again"))
+            answer = json.loads((await mallory.request(subject, b"back", timeout=DEADLINE_S)).data)
+            await mallory.close()
+            entries = [entry async for entry in user.read(task)]
+            guard.terminate()
+            last = await ended(guard)
+        server.terminate()
+        await ended(server)
+
+    assert GuardLine(**muted).agent == GuardLine(**again).agent == "mallory"
+    assert "20 events per second are allowed" in muted["reason"]
+    assert "seq" in answer
+    found = [getattr(getattr(entry, "event", None), "data", None) for entry in entries]
+    (record,) = [data for data in found if isinstance(data, AgentThrottled)]
+    assert (record.agent, record.action) == ("mallory", ThrottleAction.MUTED)
+    assert (record.allowed, record.set_by) == (20, "user")
+    assert record.until is not None
+    assert last.code == 0, last.err
