@@ -19,7 +19,12 @@ from tests.fuzz.targets import TARGETS, seeds
 
 _MAX_BYTES: Final = 4096
 _MAX_MINUTES: Final = 24 * 60
-_SPARE_S: Final = 60
+_SPARE_S: Final = 180
+"""For a start on a machine that is busy; then it is ended."""
+
+_SLOW_S: Final = 30
+"""One input that takes so long is a finding."""
+
 _PROGRAM: Final = """
 import sys
 import atheris
@@ -74,6 +79,7 @@ def _fuzz(name: str, seconds: int, found: Path) -> bool:
                 f"-max_total_time={seconds}",
                 f"-max_len={_MAX_BYTES}",
                 f"-artifact_prefix={found}/{name}-",
+                f"-timeout={_SLOW_S}",
                 "-print_final_stats=1",
             ],
             timeout=seconds + _SPARE_S,
