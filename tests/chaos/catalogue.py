@@ -25,6 +25,7 @@ class Scenario(NamedTuple):
 _ALL: Final = (
     single.agents_killed,
     single.server_killed,
+    single.spread_server_killed,
     single.agents_paused,
     single.server_stalls,
     single.server_refuses,

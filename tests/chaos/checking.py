@@ -25,6 +25,7 @@ from threadbus.schemas import (
     Recorded,
     TaskForked,
     TaskId,
+    partition_of_seq,
 )
 
 
@@ -76,12 +77,13 @@ def _check_histories(
     ends: dict[EventId, Phase] = {}
     told: dict[EventId, int] = {}
     for history in histories:
-        newest, floors = 0, dict[EventId, int]()
+        # A log of several streams keeps an order within each.
+        newest, floors = dict[int, int](), dict[EventId, dict[int, int]]()
         for step in history.steps:
             event = step.event
             if step.phase is Phase.INVOKE:
                 sent.setdefault(event, step.task)
-                floors.setdefault(event, newest)
+                floors.setdefault(event, dict(newest))
                 continue
             sent.setdefault(event, step.task)
             # What was acknowledged once stays so, whatever a second attempt is told.
@@ -92,10 +94,12 @@ def _check_histories(
             if step.seq:
                 told[event] = step.seq
             at = places[event][0].seq if event in places else 0
-            if 0 < at < floors.get(event, 0):
-                text = f"{event} at {at:,} was sent after entry {floors[event]:,} was acknowledged"
+            place = partition_of_seq(at)
+            floor = floors.get(event, {}).get(place, 0)
+            if 0 < at < floor:
+                text = f"{event} at {at:,} was sent after entry {floor:,} was acknowledged"
                 verdict.add(Breach.REORDERED, f"{history.name}: {text}", step.task)
-            newest = max(newest, at)
+            newest[place] = max(newest.get(place, 0), at)
     verdict.sent = len(sent)
     for event, task in sent.items():
         _check_promise(

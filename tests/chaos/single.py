@@ -94,6 +94,12 @@ async def server_killed(stage: Stage) -> Verdict:
         return await stage.settle(server.url)
 
 
+async def spread_server_killed(stage: Stage) -> Verdict:
+    """The same where the log and the inboxes are spread over several streams."""
+    stage.partitions, stage.inboxes = 3, 2
+    return await server_killed(stage)
+
+
 async def agents_paused(stage: Stage) -> Verdict:
     """SIGSTOP of agents beyond the lease of their mentions and their presence.
 

@@ -58,6 +58,10 @@ class Stage:
     over: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the faults are over."""
     replicas: int = 1
+    partitions: int = 1
+    """Streams of the log."""
+    inboxes: int = 1
+    """Streams of the inboxes."""
     keeps: Path | None = None
     """Where logs and histories go that have a breach."""
 
@@ -83,6 +87,8 @@ class Stage:
             append_timeout=timedelta(seconds=_APPEND_S),
             connect_timeout=timedelta(seconds=10),
             replicas=self.replicas,
+            partitions=self.partitions,
+            inboxes=self.inboxes,
         )
 
     def environment(self, url: str, **more: str) -> dict[str, str]:
@@ -90,6 +96,8 @@ class Stage:
         return {
             "BUS_URL": url,
             "BUS_COPIES": str(self.replicas),
+            "BUS_PARTITIONS": str(self.partitions),
+            "BUS_INBOXES": str(self.inboxes),
             "BUS_ACK_WAIT": f"{ACK_WAIT.total_seconds():g}",
             "BUS_PRESENCE_TTL": f"{PRESENCE_TTL.total_seconds():g}",
             "BUS_CONNECT_TIMEOUT": "10",
