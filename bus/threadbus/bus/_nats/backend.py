@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any, Final
@@ -21,6 +21,7 @@ from threadbus.bus._nats.health import drop_mentions, look_at_health
 from threadbus.bus._nats.inbox import NatsInboxes
 from threadbus.bus._nats.layout import Layout
 from threadbus.bus._nats.log import NatsLog
+from threadbus.bus._nats.plain import in_time
 from threadbus.bus._nats.spreading import ensure_streams, find_layout
 from threadbus.bus._nats.streams import (
     AGENTS_BUCKET,
@@ -205,7 +206,7 @@ async def open_backend(settings: BusSettings, name: str) -> AsyncGenerator[NatsB
     options: dict[str, Any] = {"reconnect_time_wait": _RECONNECT_WAIT_S}
     options |= connect_options(settings)
     try:
-        await _in_time(
+        await in_time(
             client.connect(
                 servers,
                 name=f"threadbus:{name}",
@@ -245,30 +246,6 @@ async def open_backend(settings: BusSettings, name: str) -> AsyncGenerator[NatsB
         with contextlib.suppress(NatsError, OSError, TimeoutError):
             async with asyncio.timeout(_CLOSE_S):
                 await client.close()
-
-
-async def _in_time(work: Coroutine[Any, Any, None], seconds: float) -> None:
-    """Await *work*; what takes longer is ended, as often as that takes.
-
-    nats-py takes a cancellation that comes while it gives an attempt up for the end of that
-    attempt, and goes on with the next for ever.
-
-    Raises:
-        TimeoutError: it took longer.
-    """
-    task = asyncio.create_task(work, name="threadbus.bus.connect")
-    try:
-        await asyncio.wait({task}, timeout=seconds)
-        if not task.done():
-            raise TimeoutError
-        task.result()
-    finally:
-        while not task.done():
-            task.cancel()
-            await asyncio.wait({task}, timeout=_RECONNECT_WAIT_S)
-        if not task.cancelled():
-            # Otherwise the loop reports an error that nobody looked at.
-            task.exception()
 
 
 def _servers(url: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -42,14 +42,16 @@ async def open_client(settings: BusSettings, name: str) -> AsyncGenerator[Direct
     # The wait is typed as whole seconds and works with fractions.
     options: dict[str, Any] = {"reconnect_time_wait": _PAUSE_S, **connect_options(settings)}
     try:
-        async with asyncio.timeout(settings.connect_timeout.total_seconds()):
-            await client.connect(
+        await in_time(
+            client.connect(
                 [server.strip() for server in settings.url.split(",")],
                 name=f"threadbus:{name}",
                 inbox_prefix=f"_INBOX_{name}".encode(),
                 error_cb=on_error,
                 **options,
-            )
+            ),
+            settings.connect_timeout.total_seconds(),
+        )
     except (TimeoutError, NoServersError, NatsError, OSError, ValueError) as error:
         await _close(client)
         if refusal:
@@ -60,6 +62,30 @@ async def open_client(settings: BusSettings, name: str) -> AsyncGenerator[Direct
         yield client
     finally:
         await _close(client)
+
+
+async def in_time(work: Coroutine[Any, Any, None], seconds: float) -> None:
+    """Await *work*; what takes longer is ended, as often as that takes.
+
+    nats-py takes a cancellation that comes while it gives an attempt up for the end of that
+    attempt, and goes on with the next for ever.
+
+    Raises:
+        TimeoutError: it took longer.
+    """
+    task = asyncio.create_task(work, name="threadbus.bus.connect")
+    try:
+        await asyncio.wait({task}, timeout=seconds)
+        if not task.done():
+            raise TimeoutError
+        task.result()
+    finally:
+        while not task.done():
+            task.cancel()
+            await asyncio.wait({task}, timeout=_PAUSE_S)
+        if not task.cancelled():
+            # Otherwise the loop reports an error that nobody looked at.
+            task.exception()
 
 
 async def _close(client: DirectClient) -> None:
