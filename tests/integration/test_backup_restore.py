@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -55,8 +56,9 @@ async def _filled(bus: Bus) -> list[TaskId]:
 
 async def _waiting(bus: Bus) -> int:
     """Return how many mentions wait."""
-    streams = (await bus.storage()).streams
-    return sum(stream.messages for stream in streams if stream.name.startswith("MENTIONS"))
+    streams = [s for s in (await bus.storage()).streams if s.name.startswith("MENTIONS")]
+    # Where there are several, the first fills the others and keeps what it had for a while.
+    return sum(stream.messages for stream in streams[1 if len(streams) > 1 else 0 :])
 
 
 async def _contents(bus: Bus, task: TaskId) -> list[tuple[int, int, bytes]]:
@@ -317,3 +319,32 @@ async def test_the_commands_say_what_they_did(tmp_path: Path) -> None:
         assert (await _replayed(task, new.url)).splitlines() == before
         again = await ended(await start("restore", str(folder), env=env))
         assert again.code == 5
+
+
+async def test_a_log_of_several_streams_comes_back_as_one(tmp_path: Path) -> None:
+    """Each partition and each work queue of inboxes; what waits comes once, in the right one."""
+    folder = tmp_path / "saved"
+    spread = BusSettings(partitions=3, inboxes=2)
+    names = ("user", "web", "coder", "critique")
+    async with (
+        server.EmbeddedServer() as old,
+        connect(replace(spread, url=old.url), name="user") as bus,
+    ):
+        for name in names:
+            await bus.registry.register(AgentCard(name=name), holder="test", takeover=True)
+        tasks = [(await bus.tasks.open(f"{n}?", to=names[1:])).event.task for n in range(6)]
+        before = {task: await _contents(bus, task) for task in tasks}
+        async with bus.acting_as("web").inbox() as inbox:
+            await receive(inbox, 6)
+        await comes_to(lambda: _waiting(bus), 12)
+        await backup.backup(BusSettings(url=old.url), folder, overlap=timedelta(0))
+    async with server.EmbeddedServer() as new:
+        await backup.restore(BusSettings(url=new.url), folder)
+        async with connect(new.url, name="user") as bus:
+            assert {task: await _contents(bus, task) for task in tasks} == before
+            last = (await bus.tasks.open("Last?", to=["web"])).event.task
+            for name, expected in (("web", [last]), ("coder", tasks), ("critique", tasks)):
+                async with bus.acting_as(name).inbox() as inbox:
+                    found = await receive(inbox, len(expected))
+                assert sorted(d.event.task for d in found) == sorted(expected)
+            await comes_to(lambda: _waiting(bus), 0)
