@@ -111,6 +111,28 @@ async def ask(user: Bus, **rules: str) -> TaskId:
     return opened.event.task
 
 
+async def test_a_model_that_never_stops_calling_tools_is_counted_once() -> None:
+    """What it decides in the rounds that it has is what it said: the team goes on to the answer."""
+    restless = [play.replace("step = 1\n", "") for play in (PLAN, JUDGE, VOTE % "approve")]
+    remark = """
+[[play]]
+agent = "web"
+when = "The plan:"
+[[play.call]]
+tool = "contribute"
+arguments = { text = "nothing on the web helps" }
+"""
+    async with team(*restless, remark, REST) as user:
+        task = await ask(user)
+        answer = await user.waits.for_answer(task)
+        votes = await find(user, task, VoteCast)
+        calls = await find(user, task, ModelCalled, sender="critique")
+
+    assert text_of(answer.parts) == "Forty-two."
+    assert sorted(event.sender for event in votes) == sorted(VOTERS)
+    assert len(calls) > 3
+
+
 async def test_dissent_is_on_record_in_the_answer() -> None:
     """Voted down in every round, the last candidate is submitted with who was against it."""
     async with team(PLAN, JUDGE, VOTE % "reject", REST) as user:

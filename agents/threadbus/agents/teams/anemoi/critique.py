@@ -13,6 +13,7 @@ from threadbus.agents.teams.anemoi.names import CRITIQUE, JUDGE, data_of
 from threadbus.agents.teams.anemoi.plans import reasons_of
 from threadbus.agents.teams.anemoi.prompts import CRITIQUE_PROMPT
 from threadbus.agents.teams.anemoi.quick import at_work
+from threadbus.agents.teams.deciding import decide
 from threadbus.schemas import CritiqueGiven, CritiqueVerdict, Skill
 
 agent = Agent(
@@ -67,14 +68,14 @@ async def _judge(mention: Mention, result: str) -> Reply:
         said.append(verdict)
         return "The verdict is on record."
 
-    run = await mention.thinking.run(
+    text = await decide(
+        mention,
         [
             ChatMessage.system(CRITIQUE_PROMPT),
             ChatMessage.user(await asked_in(mention)),
         ],
         {"judge": make_tool("judge", "Say the verdict, with reasons.", Verdict, take)},
-        max_rounds=3,
     )
     # Who says nothing has not accepted: a model that forgets the tool lets no fault through.
-    last = said[-1] if said else Verdict(CritiqueVerdict.UNCERTAIN, [f"no verdict: {run.text}"])
+    last = said[-1] if said else Verdict(CritiqueVerdict.UNCERTAIN, [f"no verdict: {text}"])
     return CritiqueGiven(of=result, verdict=last.verdict, reasons=reasons_of(last.reasons))

@@ -14,6 +14,7 @@ from threadbus.agents.teams.anemoi.context import turn_context
 from threadbus.agents.teams.anemoi.plans import Plan, Planned, checked, reasons_of
 from threadbus.agents.teams.anemoi.prompts import REVIEW_PROMPT, VOTE_PROMPT
 from threadbus.agents.teams.anemoi.quick import at_work, how_far
+from threadbus.agents.teams.deciding import decide
 from threadbus.schemas import (
     AssignmentCancelled,
     AssignmentMade,
@@ -95,12 +96,12 @@ async def vote(mention: Mention, prompt: str) -> Reply:
 
     context = await turn_context(mention)
     asked = f"{context.text}\n\nThe candidate answer:\n{text_of(parts)}"
-    run = await mention.thinking.run(
+    said = await decide(
+        mention,
         [ChatMessage.system(f"{prompt}\n{VOTE_PROMPT}"), ChatMessage.user(asked)],
         {"vote": make_tool("vote", "Vote on the candidate answer.", Vote, take)},
-        max_rounds=3,
     )
-    last = cast[-1] if cast else Vote(VoteVerdict.REJECT, [f"gave no verdict: {run.text}"])
+    last = cast[-1] if cast else Vote(VoteVerdict.REJECT, [f"gave no verdict: {said}"])
     return VoteCast(
         proposal=mention.event.id, verdict=last.verdict, reasons=reasons_of(last.reasons)
     )
@@ -130,10 +131,10 @@ async def review(mention: Mention, prompt: str) -> Reply:
     steps = data.steps if isinstance(data, PlanProposed | PlanRevised) else ()
     listed = "\n".join(f"{n}. {step.title} ({step.assignee})" for n, step in enumerate(steps, 1))
     asked = f"{context.text}\n\nThe plan:\n{listed}"
-    await mention.thinking.run(
+    await decide(
+        mention,
         [ChatMessage.system(f"{prompt}\n{REVIEW_PROMPT}"), ChatMessage.user(asked)],
         tools,
-        max_rounds=3,
     )
     if plans:
         return PlanRevised(

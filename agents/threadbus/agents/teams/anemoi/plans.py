@@ -11,6 +11,7 @@ from threadbus.agents.mention import Mention
 from threadbus.agents.model import ChatMessage, Tool, make_tool
 from threadbus.agents.teams.anemoi.board import Work
 from threadbus.agents.teams.anemoi.names import WORKERS
+from threadbus.agents.teams.deciding import decide
 from threadbus.agents.tools import ToolError
 from threadbus.schemas import PlanStep, clean_text
 
@@ -106,10 +107,10 @@ async def think_plan(
         return "The plan is on record."
 
     tools: dict[str, Tool] = {tool: make_tool(tool, "Say the whole plan.", Plan, take)}
-    run = await mention.thinking.run(
-        [ChatMessage.system(prompt), ChatMessage.user(asked)], tools, max_rounds=4
+    text = await decide(
+        mention, [ChatMessage.system(prompt), ChatMessage.user(asked)], tools, max_rounds=4
     )
-    return (made[-1] if made else None), run.text
+    return (made[-1] if made else None), text
 
 
 def first_plan(planned: Planned | None) -> Planned:

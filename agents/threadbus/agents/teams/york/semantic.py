@@ -9,6 +9,7 @@ import msgspec
 from threadbus.agents.agent import Agent
 from threadbus.agents.mention import Mention
 from threadbus.agents.model import ChatMessage, make_tool
+from threadbus.agents.teams.deciding import decide
 from threadbus.agents.teams.york.attempts import json_object, whole_text
 from threadbus.schemas import (
     CritiqueGiven,
@@ -65,17 +66,17 @@ async def supervise(mention: Mention) -> list[Part]:
         return "The verdict is on record."
 
     tools = {"judge": make_tool("judge", "Say the verdict, with reasons.", Verdict, judge)}
-    run = await mention.thinking.run(
-        [ChatMessage.system(PROMPT), ChatMessage.user(await whole_text(mention))], tools
+    text = await decide(
+        mention, [ChatMessage.system(PROMPT), ChatMessage.user(await whole_text(mention))], tools
     )
     # Who says nothing has not accepted: a model that forgets the tool must not let a fault through.
-    last = said[-1] if said else Verdict(CritiqueVerdict.UNCERTAIN, [run.text])
+    last = said[-1] if said else Verdict(CritiqueVerdict.UNCERTAIN, [text])
     reasons = [clean_text(reason, _MAX_REASON_CHARS) for reason in last.reasons[:_MAX_REASONS]]
     judged = _judged(mention)
     if judged is not None:
         await mention.append(CritiqueGiven(of=judged, verdict=last.verdict, reasons=tuple(reasons)))
     ok = last.verdict is CritiqueVerdict.ACCEPT
-    return [TextPart(run.text), DataPart({"ok": ok, "reasons": list(reasons)})]
+    return [TextPart(text), DataPart({"ok": ok, "reasons": list(reasons)})]
 
 
 def _judged(mention: Mention) -> EventId | None:
