@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -33,6 +35,7 @@ from threadbus.schemas import (
     ProposalMade,
     TaskId,
     TextPart,
+    ToolCalled,
     VoteCast,
     VoteVerdict,
     as_parts,
@@ -113,24 +116,31 @@ async def ask(user: Bus, **rules: str) -> TaskId:
 
 async def test_a_model_that_never_stops_calling_tools_is_counted_once() -> None:
     """What it decides in the rounds that it has is what it said: the team goes on to the answer."""
-    restless = [play.replace("step = 1\n", "") for play in (PLAN, JUDGE, VOTE % "approve")]
     remark = """
 [[play]]
 agent = "web"
+step = 1
 when = "The plan:"
 [[play.call]]
 tool = "contribute"
 arguments = { text = "nothing on the web helps" }
 """
-    async with team(*restless, remark, REST) as user:
+    calls = (PLAN, JUDGE, VOTE % "approve", remark)
+    again = [
+        re.sub(r'step = 1\nwhen = ".*"', f'after_tool = "{name}"', play)
+        for play, name in zip(calls, ("propose_plan", "judge", "vote", "contribute"), strict=True)
+    ]
+    async with team(*calls, *again, REST) as user:
         task = await ask(user)
         answer = await user.waits.for_answer(task)
-        votes = await find(user, task, VoteCast)
-        calls = await find(user, task, ModelCalled, sender="critique")
+        votes = await find(user, task, VoteCast, count=len(VOTERS))
+        log = await log_of(user, task)
 
     assert text_of(answer.parts) == "Forty-two."
     assert sorted(event.sender for event in votes) == sorted(VOTERS)
-    assert len(calls) > 3
+    tools = Counter(event.data.tool for event in log if isinstance(event.data, ToolCalled))
+    assert (tools["propose_plan"], tools["judge"]) == (4, 3)
+    assert tools["contribute"] == 3
 
 
 async def test_dissent_is_on_record_in_the_answer() -> None:
