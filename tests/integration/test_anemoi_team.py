@@ -139,8 +139,8 @@ arguments = { text = "nothing on the web helps" }
     assert text_of(answer.parts) == "Forty-two."
     assert sorted(event.sender for event in votes) == sorted(VOTERS)
     tools = Counter(event.data.tool for event in log if isinstance(event.data, ToolCalled))
-    assert (tools["propose_plan"], tools["judge"]) == (4, 3)
-    assert tools["contribute"] == 3
+    # Those of the last round are not run.
+    assert (tools["propose_plan"], tools["judge"], tools["contribute"]) == (3, 2, 2)
 
 
 async def test_dissent_is_on_record_in_the_answer() -> None:
