@@ -18,13 +18,13 @@ _ROUNDS: Final = 12
 agent = Agent(
     "document",
     display_name="Document reader",
-    description="Reads PDF, Office, web and text files, images and tables, and quotes them.",
+    description="Reads PDF, Office, web and text files, images and recordings, and quotes them.",
     skills=[
         Skill(
             id="read",
             name="Read documents",
-            description="Extracts text and tables from files and quotes them.",
-            tags=("documents", "pdf", "docx", "xlsx", "pptx"),
+            description="Extracts text and tables from files, also from images and recordings.",
+            tags=("documents", "pdf", "docx", "xlsx", "pptx", "images", "audio", "video"),
         )
     ],
 )
