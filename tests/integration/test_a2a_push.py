@@ -178,6 +178,36 @@ async def test_a_name_that_leads_elsewhere_later(
     assert "127.0.0.1" not in dead.data.error.message
 
 
+async def test_pushes_for_a_client_of_0_3(bus_url: str, tmp_path: Path) -> None:
+    """Who configures pushes by 0.3 gets the whole task each time, as 0.3 has it."""
+    data = {"big": 2**60 + 1, "line": "a\u2028b"}
+    async with (
+        hook() as told,
+        gateway(bus_url, tck, push_key=tmp_path / "k", push_allow=LOOPBACK) as (client, _),
+    ):
+        said = {
+            "kind": "message",
+            "messageId": "tck-artifact-text-old",
+            "role": "user",
+            "parts": [{"kind": "text", "text": "hello"}, {"kind": "data", "data": data}],
+        }
+        config = {"pushNotificationConfig": {"url": told.url, "token": HIDDEN}, "blocking": True}
+        request = {"message": said, "configuration": config}
+        answer = await client.http.post(
+            client.url + "/rpc",
+            json={"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": request},
+        )
+        await told.until("completed")
+
+    task = answer.json()["result"]
+    assert {one["kind"] for one in told.got} == {"task"}
+    assert {one["id"] for one in told.got} == {task["id"]}
+    assert told.got[-1]["status"]["state"] == "completed"
+    assert [one["name"] for one in told.got[-1]["artifacts"]] == ["result", "answer"]
+    assert told.got[0]["history"][0]["parts"][1]["data"] == data
+    assert {one["x-a2a-notification-token"] for one in told.headers} == {HIDDEN}
+
+
 async def test_a_redirect_is_not_followed(bus_url: str, tmp_path: Path) -> None:
     """A receiver that sends us on is one that refuses; nobody else hears anything."""
     async with (

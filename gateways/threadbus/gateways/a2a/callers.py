@@ -38,6 +38,8 @@ class Caller(NamedTuple):
     is_authenticated: bool = False
     traceparent: str = ""
     """The trace that it is in, as W3C has it; empty where it names none."""
+    is_old: bool = False
+    """Whether it speaks version 0.3."""
 
 
 def traceparent_in(headers: Mapping[str, str]) -> str:
@@ -51,7 +53,10 @@ def caller_of(context: ServerCallContext) -> Caller:
     caller = context.state.get(CALLER)
     if not isinstance(caller, Caller):
         raise InternalError
-    return caller
+    method: str = context.state.get("method", "")
+    version: str = context.state.get("headers", {}).get("a2a-version", "")
+    # Only there do names of methods have a slash.
+    return caller._replace(is_old="/" in method or version.startswith("0."))
 
 
 class Team(NamedTuple):

@@ -10,14 +10,16 @@ tried again with growing pauses, outside of every request. What is secret in it 
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing, suppress
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import httpx
 import structlog
+from a2a.compat.v0_3.conversions import to_compat_task
 from a2a.types import a2a_pb2 as pb
 from a2a.utils.errors import InvalidParamsError, TaskNotFoundError
 from a2a.utils.proto_utils import to_stream_response
@@ -115,7 +117,7 @@ class PushConfigs:
         if kept.id not in rows and len(rows) >= MAX_CONFIGS:
             raise InvalidParamsError(f"A task has at most {MAX_CONFIGS} push configurations.")
         sealed = self._seal.seal(json_format.MessageToDict(kept), task)
-        content = DataPart({"sealed": sealed, "after": after})
+        content = DataPart({"sealed": sealed, "after": after, "old": caller.is_old})
         bus = self._bus_of(caller)
         if kept.id in rows:
             await self._end(bus, rows[kept.id])
@@ -184,24 +186,34 @@ class PushConfigs:
         async with aclosing(self._bus.read(row.task)) as entries:
             async for entry in entries:
                 if isinstance(entry, Recorded) and isinstance(entry.event.data, TaskOpened):
-                    return opened(entry.event.data.parts, task, self._seal)[0]
+                    return opened(entry.event.data.parts, task, self._seal).config
         return None
 
 
-def opened(parts: Parts, task: str, seal: Seal) -> tuple[pb.TaskPushNotificationConfig, int]:
-    """Return a configuration, and the sequence after which updates are sent.
+class Opened(NamedTuple):
+    """A configuration as it was set."""
+
+    config: pb.TaskPushNotificationConfig
+    after: int
+    """The sequence after which updates are sent."""
+    is_old: bool
+    """Whether they have the form of 0.3: the whole task each time."""
+
+
+def opened(parts: Parts, task: str, seal: Seal) -> Opened:
+    """Return a configuration.
 
     Raises:
         SealError: it was not sealed by a gateway with this key.
     """
     data: Any = parts[0].data if parts and isinstance(parts[0], DataPart) else None
     try:
-        sealed, after = str(data["sealed"]), int(data["after"])
-    except (TypeError, KeyError, ValueError):
+        sealed, after, is_old = str(data["sealed"]), int(data["after"]), bool(data.get("old"))
+    except (TypeError, KeyError, ValueError, AttributeError):
         raise SealError("", "there is nothing sealed") from None
     config = pb.TaskPushNotificationConfig()
     json_format.ParseDict(seal.open(sealed, task), config)
-    return config, after
+    return Opened(config, after, is_old)
 
 
 def pusher(log: TaskLog, seal: Seal, screen: Screen, http: httpx.AsyncClient) -> Agent:
@@ -219,16 +231,16 @@ def pusher(log: TaskLog, seal: Seal, screen: Screen, http: httpx.AsyncClient) ->
             raise GiveUpError("only a gateway's own configurations are taken")
         task = data.labels.get(PUSH_TASK, "")
         try:
-            config, after = opened(data.parts, task, seal)
+            wanted = opened(data.parts, task, seal)
         except SealError as error:
             raise GiveUpError("it was not sealed by this gateway") from error
         done = await _delivered(mention)
 
         async def post(body: bytes) -> None:
-            await _post_until_taken(screen, http, config, body)
+            await _post_until_taken(screen, http, wanted, body)
 
         # No reply: the configuration stays, to be read, until it is taken away.
-        await _deliver_all(mention, log, TaskId(task), after, done, post)
+        await _deliver_all(mention, log, TaskId(task), wanted, done, post)
 
     return agent
 
@@ -247,15 +259,22 @@ async def _deliver_all(
     mention: Mention,
     log: TaskLog,
     task: TaskId,
-    after: int,
+    wanted: Opened,
     done: Position,
     post: Callable[[bytes], Awaitable[None]],
 ) -> None:
     view = log.begin(task)
+    after = wanted.after
     is_first = after == 0
 
     async def send(position: Position, event: Any) -> None:
-        body = json_format.MessageToJson(to_stream_response(event), indent=None)
+        if wanted.is_old:
+            old = to_compat_task(view.task()).model_dump(
+                mode="json", by_alias=True, exclude_none=True
+            )
+            body = json.dumps(old)
+        else:
+            body = json_format.MessageToJson(to_stream_response(event), indent=None)
         await post(unmark_numbers(escape_line_ends(body).encode()))
         await mention.append(
             MessagePosted(
@@ -283,14 +302,16 @@ async def _deliver_all(
 
 
 async def _post_until_taken(
-    screen: Screen, http: httpx.AsyncClient, config: pb.TaskPushNotificationConfig, body: bytes
+    screen: Screen, http: httpx.AsyncClient, wanted: Opened, body: bytes
 ) -> None:
     """Post until the receiver takes it.
 
     Raises:
         GiveUpError: it did not in all attempts, is gone, or nothing may be sent there any more.
     """
-    headers = {"Content-Type": "application/json", "A2A-Version": "1.0"}
+    config = wanted.config
+    version = "0.3" if wanted.is_old else "1.0"
+    headers = {"Content-Type": "application/json", "A2A-Version": version}
     if config.token:
         headers["X-A2A-Notification-Token"] = config.token
     if config.authentication.scheme:
