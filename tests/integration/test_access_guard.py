@@ -49,7 +49,7 @@ async def test_the_guard_mutes_a_runaway_for_a_while(tmp_path: Path) -> None:
                 allow_reconnect=False,
             )
             subject = f"bus.{task}.main.obs.mallory"
-            # The guard may not watch yet: what is said before is not counted.
+            await line_with(guard, "watching", of="stderr")
             async with asyncio.timeout(2 * DEADLINE_S):
                 while not refused.is_set():
                     for _ in range(20):

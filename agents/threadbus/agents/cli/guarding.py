@@ -45,8 +45,7 @@ async def guard(
             work = tasks.create_task(watch.run(), name="threadbus.guard")
             ends = tasks.create_task(muter.run(), name="threadbus.guard.ends")
             await watch.ready.wait()
-            if not shell.json:
-                shell.note(f"watching who says more than {times:g} times its limit")
+            shell.note(f"watching who says more than {times:g} times its limit")
             await stop.wait()
             work.cancel()
             ends.cancel()
