@@ -29,6 +29,7 @@ async def test_a_certificate_that_is_not_taken_is_told_in_time(tmp_path: Path) -
                 tls_key=bad_key,
                 connect_timeout=timedelta(milliseconds=300 + 17 * number),
             )
-            with pytest.raises(NoServerError, match="unknown ca"):
+            # The server hangs up at once, so its word may be lost with what we still sent it.
+            with pytest.raises(NoServerError, match=r"unknown ca|reset by peer"):
                 async with connect(settings, name="operator"):
                     pass

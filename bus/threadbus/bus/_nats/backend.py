@@ -280,7 +280,8 @@ class _Callbacks:
             self._client.on_denied(text.lower())
         if self.backend is None:
             # What the server says counts more than that the connection then ended.
-            if not is_refusal(self.last_error):
+            is_end = isinstance(error, ConnectionError | UnexpectedEOF) and self.last_error
+            if not is_end and not is_refusal(self.last_error):
                 self.last_error = text
             return
         # A key that was revoked may have been taken away with its file.
