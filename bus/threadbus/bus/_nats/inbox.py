@@ -41,6 +41,7 @@ _SILENCE_S: Final = 2.5 * _HEARTBEAT_S
 _DELETE_S: Final = 1.0
 _ATTACH_S: Final = 15.0
 _RETRY_S: Final = 0.2
+_TELL_EVERY_S: Final = 10.0
 _PLACED_AT_ONCE: Final = 32
 _NOT_FOUND: Final = 10014
 
@@ -69,6 +70,7 @@ class NatsInboxPull:
         self.reply = client.new_inbox()
         self._asked_at = 0.0
         self._heard_at = 0.0
+        self._tell_at = 0.0
         self._gone = False
         self._closed = False
 
@@ -196,7 +198,9 @@ class NatsInboxPull:
                 await self._delete()
                 await self.create()
         except ReadError as error:
-            _log.warning("inbox not there yet", agent=self._agent, reason=str(error))
+            if time.monotonic() >= self._tell_at:
+                self._tell_at = time.monotonic() + _TELL_EVERY_S
+                _log.warning("inbox not there yet", agent=self._agent, reason=str(error))
             await asyncio.sleep(_RETRY_S)
 
     async def _delete(self) -> None:
