@@ -40,6 +40,7 @@ MAX_OUTPUT_BYTES: Final = 1024 * 1024
 _MAX_ERROR_BYTES: Final = 16 * 1024
 _MAX_SAID_CHARS: Final = 2000
 _CHUNK: Final = 64 * 1024
+_BURY_S: Final = 5.0
 
 
 class ProgramError(GiveUpError):
@@ -195,11 +196,22 @@ async def _run(words: list[str], task: str, timeout_s: float, max_output: int) -
             # The group: it may have started others, which would go on.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
+            await _bury(process)
     if code != 0:
         why = f": {said}" if said else ""
         raise ProgramFailedError(shown, f"ended with exit code {code}{why}")
     return output
+
+
+async def _bury(process: Process) -> None:
+    """Wait for the end of a process that was killed; asyncio sees it once its pipes are empty."""
+    with contextlib.suppress(TimeoutError):
+        # Whoever left its group may hold the pipes for ever.
+        async with asyncio.timeout(_BURY_S):
+            for stream in (process.stdout, process.stderr):
+                while stream is not None and await stream.read(_CHUNK):
+                    pass
+            await process.wait()
 
 
 async def _communicate(
