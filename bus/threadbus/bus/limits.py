@@ -120,8 +120,11 @@ class LimitBook:
         """Count a use; return the limits of *name*, None where they are to be looked at first."""
         entry = self._known.get(name) or self._entry(name)
         entry.uses += 1
-        if entry.uses >= _USES and time.monotonic() >= entry.until:
-            return None
+        if entry.uses >= _USES:
+            if time.monotonic() >= entry.until:
+                return None
+            # Not yet: the clock is looked at again after as many.
+            entry.uses = 0
         return entry.applied
 
     async def look(self, name: AgentName) -> AppliedLimits:

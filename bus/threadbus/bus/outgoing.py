@@ -48,10 +48,14 @@ class SenderRate:
 
     def take(self) -> bool:
         """Take a token, if there is one and nobody waits for one."""
-        if self.waiting:
-            return False
         limits = self._book.recent(self._name)
-        return limits is not None and self._spend(limits)
+        if limits is None or self.waiting:
+            return False
+        if self._tokens >= 1:
+            # They are filled up when there is none: every event would pay for the clock.
+            self._tokens -= 1
+            return True
+        return self._spend(limits)
 
     def _spend(self, limits: AppliedLimits) -> bool:
         if limits.events_per_second.value == 0:
