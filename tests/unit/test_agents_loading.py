@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import subprocess
 import sys
 from datetime import timedelta
 from pathlib import Path
@@ -211,3 +212,13 @@ def test_limits_that_cannot_work_are_refused(limits: dict[str, Any]) -> None:
     """The error names the limit and its value."""
     with pytest.raises(InvalidSettingError, match=next(iter(limits))):
         AgentLimits(**limits)
+
+
+def test_an_agent_that_asks_no_model_loads_no_sdk() -> None:
+    """The SDKs of models, protocols and traces would be most of what it has in memory."""
+    program = "import sys, threadbus.agents, threadbus.agents.tools; print(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    loaded = set(ran.stdout.decode().split())
+
+    assert "nats" in loaded
+    assert loaded.isdisjoint({"openai", "pydantic", "mcp", "a2a", "opentelemetry.sdk", "numpy"})

@@ -14,8 +14,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol, cast
 
-from openai import AsyncOpenAI, OpenAIError
-
 from threadbus.agents.discovery.errors import EmbeddingError, MissingPackageError, load
 from threadbus.agents.discovery.ranking import Match, Ranked, fields_of
 from threadbus.agents.errors import InvalidSettingError
@@ -83,6 +81,9 @@ class OpenAIEmbedder:
 
         Cancellation: ends the call.
         """
+        # Here, since it takes more memory than an agent that waits has otherwise.
+        from openai import AsyncOpenAI, OpenAIError
+
         found: list[Vector] = []
         try:
             async with AsyncOpenAI(

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 
 import msgspec
-from openai import AsyncOpenAI, OpenAIError
 
 from threadbus.agents.errors import InvalidSettingError
 from threadbus.agents.tools.errors import TranscriptionError
@@ -85,6 +84,9 @@ class OpenAITranscriber:
 
         Cancellation: ends the call.
         """
+        # Here, since it takes more memory than an agent that waits has otherwise.
+        from openai import AsyncOpenAI, OpenAIError
+
         answer = bytearray()
         try:
             async with (
