@@ -290,6 +290,10 @@ class EventLog(LogReader):
             self._known_to.pop(oldest, None)
         return state
 
+    def known(self, task: TaskId, thread: ThreadId) -> ThreadState | None:
+        """Return the state of a thread that is in memory, as it was when last seen."""
+        return self._threads.get((task, thread))
+
     def known_to(self, task: TaskId, thread: ThreadId) -> int:
         """Return a sequence up to which nothing of a thread's control events was missed."""
         return self._known_to.get((task, thread), 0)

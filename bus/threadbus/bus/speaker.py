@@ -11,7 +11,7 @@ from threadbus.bus.errors import NotAParticipantError
 from threadbus.bus.log import Appended, EventLog
 from threadbus.bus.registry import Registry
 from threadbus.bus.state import ThreadState
-from threadbus.bus.turns import conclude_if_due
+from threadbus.bus.turns import conclude_if_due, may_be_due
 from threadbus.schemas import (
     MAIN_THREAD,
     AgentName,
@@ -85,13 +85,15 @@ class Speaker:
         event = await self.event(
             data, task=task, thread=thread, mentions=mentions, cause=cause, event_id=event_id
         )
-        await conclude_if_due(self.log, event, said=False)
+        if may_be_due(self.log, event):
+            await conclude_if_due(self.log, event, said=False)
         try:
             appended = await self.log.append(event, check)
         except NotAParticipantError as refusal:
             await self._check_known(refusal)
             raise
-        await conclude_if_due(self.log, event, said=True)
+        if may_be_due(self.log, event):
+            await conclude_if_due(self.log, event, said=True)
         return appended
 
     async def say_pair(self, first: Event, second: Event) -> tuple[Appended, Appended]:

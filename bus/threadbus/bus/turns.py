@@ -34,12 +34,20 @@ def is_turn(event: Event) -> bool:
     return isinstance(data, MessagePosted)
 
 
+def may_be_due(log: EventLog, event: Event) -> bool:
+    """Whether *event* may use up the turns of its thread; no, for most, and without a look."""
+    if not is_turn(event):
+        return False
+    state = log.known(event.task, event.thread)
+    return state is None or state.max_turns is not None
+
+
 async def conclude_if_due(log: EventLog, event: Event, *, said: bool) -> None:
     """Conclude the conversation where its turns are used up.
 
     Args:
         log: where it is.
-        event: what is said there.
+        event: what is said there; it may use up a turn (:func:`may_be_due`).
         said: it stands in the log; otherwise it is about to be appended.
 
     Raises:
@@ -47,8 +55,6 @@ async def conclude_if_due(log: EventLog, event: Event, *, said: bool) -> None:
 
     Cancellation: the next one who speaks there makes up for it.
     """
-    if not is_turn(event):
-        return
     state = await log.thread(event.task, event.thread)
     if state.max_turns is None or not state.is_open:
         return
