@@ -131,7 +131,7 @@ def test_every_detector_is_told_apart() -> None:
     """Ids are unique, and each says what it is, in the form that the documentation has."""
     ids = [detector.id for detector in ALL]
 
-    assert len(set(ids)) == len(ids) == 41
+    assert len(set(ids)) == len(ids) == 42
     for detector in ALL:
         assert detector.rule.endswith(".")
         assert detector.name[0].islower()

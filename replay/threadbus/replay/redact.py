@@ -71,13 +71,13 @@ _LABELS: Final = frozenset(
         *("kind", "media_type", "of", "state", "status", "outcome", "mode", "lane", "verdict"),
         *("tool", "call_id", "model", "system", "finish_reason", "request", "answer"),
         *("replaces", "assignment", "proposal", "sources", "chunk_of", "task", "event"),
-        "triggers",
+        *("triggers", "action", "limit"),
     }
 )
 _AGENTS: Final = frozenset(
     {
         *("agent", "agents", "participants", "participant", "assignee", "voters"),
-        *("approvals", "rejections", "next_speakers"),
+        *("approvals", "rejections", "next_speakers", "set_by"),
     }
 )
 _ENVELOPE: Final = (
