@@ -277,3 +277,40 @@ async def test_what_was_begun_can_be_given_up() -> None:
         await lanes.put(("a", "main"), "a1")
         assert lanes.give_up() == ["a1"]
         assert lanes.running == []
+
+
+async def test_what_ends_while_the_group_is_cancelled_is_left_to_its_owner() -> None:
+    """No driver can come any more, and nothing is raised in whatever ends."""
+    ends: dict[str, Ended] = {}
+    left: list[str] = []
+
+    async def work(item: str) -> None:
+        raise AssertionError(item)
+
+    def begin(item: str, ended: Ended) -> bool:
+        ends[item] = ended
+        return True
+
+    async def fails(lanes: Lanes[str]) -> None:
+        for item in ("a1", "a2", "b1"):
+            await lanes.put((item[0], "main"), item)
+        raise LookupError
+
+    async def stays(lanes: Lanes[str]) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ends["a1"](True)
+            ends["b1"](False)
+            left.extend(lanes.give_up())
+
+    async def run() -> None:
+        async with asyncio.timeout(20), asyncio.TaskGroup() as tasks:
+            lanes = Lanes[str](tasks, 2, work, "test", begin=begin)
+            tasks.create_task(stays(lanes))
+            tasks.create_task(fails(lanes))
+
+    with pytest.raises(ExceptionGroup):
+        await run()
+
+    assert left == ["b1"]

@@ -135,14 +135,22 @@ class Lanes(Generic[_T]):
 
     def _watch(self, item: _T) -> None:
         """Hand an item that was begun to a driver, and its place with it."""
-        key, _ = self._begun.pop(item)
-        self._drive_soon(key, item)
+        key, _ = self._begun[item]
+        if self._drive_soon(key, item):
+            del self._begun[item]
 
-    def _drive_soon(self, key: _Key, begun: _T | None = None) -> None:
+    def _drive_soon(self, key: _Key, begun: _T | None = None) -> bool:
         name = f"{self._name}[{key[0][:8]}/{key[1]}]"
-        task = self._group.create_task(self._drive(key, begun), name=name)
+        drive = self._drive(key, begun)
+        try:
+            task = self._group.create_task(drive, name=name)
+        except RuntimeError:
+            # The group is being cancelled. What was begun is given up to its owner.
+            drive.close()
+            return False
         if begun is not None:
             self._running[begun] = task
+        return True
 
     def withdraw(self, key: _Key) -> list[_T]:
         """Take out what waits in the lane of *key*, in order."""
