@@ -42,7 +42,8 @@ class Haste(Enum):
     SOON = "soon"
     """With what is sent next and before it, or after a moment."""
     LAST = "last"
-    """With what is sent next and behind it: what follows may as well come first."""
+    """After a moment, together with what else is to come last: never with what somebody waits for,
+    since the server would work on both before it delivers the one."""
 
 
 class Position(NamedTuple):

@@ -41,7 +41,7 @@ _WRITE_FRAMES: Final = 32
 """Messages that are written together; the server works on them while the next are made."""
 
 _LATEST_S: Final = 0.002
-"""How long what nobody waits for stays here, so that it goes with what is sent next."""
+"""How long what nobody waits for stays here, so that several go together."""
 
 
 class Reply(NamedTuple):
@@ -191,8 +191,8 @@ class DirectClient(SteadyClient):
             body: the message.
             reply: where an answer goes.
             head: a whole header block, or nothing.
-            haste: whether somebody waits for it; otherwise it goes with what is sent next, or after
-                two milliseconds.
+            haste: whether somebody waits for it; otherwise it goes after two milliseconds, or with
+                what is sent before that if it is not to come last.
 
         Raises:
             BadSubjectError: white space would be read as part of the protocol.
@@ -217,7 +217,7 @@ class DirectClient(SteadyClient):
             # The first at once, for the sake of a round trip; those that follow in this turn of
             # the loop go some together, for the sake of a thousand at once.
             self._has_written = True
-            self._write_pending()
+            self._write_pending(late=False)
         self._uncork_soon()
 
     def _check_can_wait(self) -> None:
@@ -250,7 +250,7 @@ class DirectClient(SteadyClient):
 
     def _uncork(self) -> None:
         self._corked = self._has_written = False
-        self._write_pending()
+        self._write_pending(late=False)
 
     def _write_later(self) -> None:
         if not self._late:
@@ -261,8 +261,8 @@ class DirectClient(SteadyClient):
         self._late = False
         self._write_pending()
 
-    def _write_pending(self) -> None:
-        if self._last:
+    def _write_pending(self, *, late: bool = True) -> None:
+        if late and self._last:
             self._pending += self._last
             self._last = []
         if not self._pending or not self.is_connected or self._flush_queue is None:
@@ -275,7 +275,7 @@ class DirectClient(SteadyClient):
         if writer is not None and writer.transport.get_write_buffer_size() < _SOCKET_BEHIND_BYTES:
             writer.writelines(self._pending)
             self._pending = []
-            self._pending_data_size = 0
+            self._pending_data_size = sum(map(len, self._last))
         elif self._flush_queue.empty():
             # nats-py's own flusher waits until the socket takes more.
             self._flush_queue.put_nowait(asyncio.get_running_loop().create_future())
