@@ -95,6 +95,8 @@ async def test_a_runaway_is_muted_and_the_others_go_on(tmp_path: Path) -> None:
                     answer = await operator.acting_as("user").ask("Q", to=["web"])
                     answers += answer.text == "Done."
             sent = await away
+            # The server refuses before the guard has put it on record.
+            await soon(muted.wait())
             watching.cancel()
             stored = await of_mallory(operator, task)
             await run_away_again(mallory, task)
@@ -107,7 +109,6 @@ async def test_a_runaway_is_muted_and_the_others_go_on(tmp_path: Path) -> None:
 
             await eventually(is_quiet, "a dead letter for each mention but 20", DEADLINE_S)
 
-        assert muted.is_set()
         assert answers >= 1
         assert stored < sent
         assert await of_mallory(operator, task) == stored
