@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 import typer
 
-from threadbus.schemas import ThreadbusError
+from threadbus.replay.errors import ExportTargetError
+from threadbus.replay.plugged import USAGE, settings_of, telling
 
 if TYPE_CHECKING:
     from threadbus.bus import BusSettings
     from threadbus.replay.archiving.plan import ArchivePlan
 
-_FAILED, _USAGE, _NO_SERVER, _INTERRUPTED = 1, 2, 4, 130
 _MAX_DAYS: Final = 36_500
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -45,39 +43,11 @@ def archive(
     given: dict[str, Any] = cast("dict[str, Any] | None", ctx.obj) or {}
     if not 0.01 <= days <= _MAX_DAYS:
         typer.echo(f"bus: --days {days:g}: from 0.01 to {_MAX_DAYS:,}", err=True)
-        raise typer.Exit(_USAGE)
+        raise typer.Exit(USAGE)
     typed = dict(given.get("typed", {})) | ({"nkey": nkey} if nkey else {})
-    try:
-        asyncio.run(_archive(_settings(typed, url), folder, timedelta(days=days), dry_run=dry_run))
-    except KeyboardInterrupt:
-        raise typer.Exit(_INTERRUPTED) from None
-    except ThreadbusError as error:
-        typer.echo(f"bus: {error}", err=True)
-        raise typer.Exit(_exit_code(error)) from None
-
-
-def _settings(typed: dict[str, str], url: str) -> BusSettings:
-    """Return what counts: flags, variables, a running `bus up`, defaults."""
-    from threadbus.bus import BusError, BusSettings, server
-
-    overrides: dict[str, str | None] = dict(typed)
-    if url:
-        overrides["url"] = url
-    if "url" not in overrides and not os.environ.get("BUS_URL"):
-        with suppress(BusError):
-            state = server.read_state()
-            if state is not None:
-                overrides["url"] = state.url
-    return BusSettings.from_env(None, **overrides)
-
-
-def _exit_code(error: ThreadbusError) -> int:
-    from threadbus.bus import ConnectError, InvalidSettingError
-    from threadbus.replay.errors import ExportTargetError
-
-    if isinstance(error, ConnectError):
-        return _NO_SERVER
-    return _USAGE if isinstance(error, InvalidSettingError | ExportTargetError) else _FAILED
+    with telling(ExportTargetError):
+        work = _archive(settings_of(typed, url), folder, timedelta(days=days), dry_run=dry_run)
+        asyncio.run(work)
 
 
 async def _archive(settings: BusSettings, folder: Path, keep: timedelta, *, dry_run: bool) -> None:

@@ -14,7 +14,8 @@ import structlog
 import typer
 
 from threadbus.replay.errors import CollectorUrlError, TracesMissingError
-from threadbus.schemas import SchemaError, ThreadbusError
+from threadbus.replay.plugged import INTERRUPTED, settings_of, telling
+from threadbus.schemas import SchemaError
 
 if TYPE_CHECKING:
     from threadbus.bus import Bus, BusSettings, LogConsumer
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from threadbus.replay.tracing.partitions import Exporters
 
 DEFAULT_URL: Final = "http://127.0.0.1:4318"
-_FAILED, _USAGE, _NO_SERVER, _INTERRUPTED = 1, 2, 4, 130
 _DRAIN_S: Final = 10.0
 _POLL_S: Final = 5.0
 
@@ -67,9 +67,9 @@ def trace(
     from threadbus.replay.tracing.collector import traces_url
 
     where = otlp or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "") or DEFAULT_URL
-    try:
+    with telling(SchemaError, CollectorUrlError, TracesMissingError):
         traces_url(where)
-        settings = _settings(dict(given.get("typed", {})), url)
+        settings = settings_of(dict(given.get("typed", {})), url)
         work = _trace(
             settings,
             where,
@@ -80,35 +80,6 @@ def trace(
             with_metrics=metrics,
         )
         asyncio.run(work)
-    except KeyboardInterrupt:
-        raise typer.Exit(_INTERRUPTED) from None
-    except ThreadbusError as error:
-        typer.echo(f"bus: {error}", err=True)
-        raise typer.Exit(_exit_code(error)) from None
-
-
-def _settings(typed: dict[str, str], url: str) -> BusSettings:
-    """Return what counts: flags, variables, a running `bus up`, defaults."""
-    from threadbus.bus import BusError, BusSettings, server
-
-    overrides: dict[str, str | None] = dict(typed)
-    if url:
-        overrides["url"] = url
-    if "url" not in overrides and not os.environ.get("BUS_URL"):
-        with suppress(BusError):
-            state = server.read_state()
-            if state is not None:
-                overrides["url"] = state.url
-    return BusSettings.from_env(None, **overrides)
-
-
-def _exit_code(error: ThreadbusError) -> int:
-    from threadbus.bus import ConnectError, InvalidSettingError
-
-    if isinstance(error, ConnectError):
-        return _NO_SERVER
-    usage = (SchemaError, InvalidSettingError, CollectorUrlError, TracesMissingError)
-    return _USAGE if isinstance(error, usage) else _FAILED
 
 
 async def _trace(
@@ -195,7 +166,7 @@ class _stopping:  # noqa: N801 - a context manager that reads as a verb
 
     def _on_signal(self) -> None:
         if self._stop.is_set():
-            os._exit(_INTERRUPTED)
+            os._exit(INTERRUPTED)
         self._stop.set()
 
     def __enter__(self) -> None:
