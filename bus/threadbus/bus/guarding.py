@@ -12,9 +12,7 @@ import contextlib
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, NamedTuple, TypeAlias
-
-import structlog
+from typing import Final, NamedTuple, TypeAlias
 
 from threadbus.bus.bus import Bus
 from threadbus.bus.errors import BusError
@@ -34,7 +32,6 @@ _TICK_S: Final = 0.25
 _MOST_SENDERS: Final = 4096
 _MOST_TASKS: Final = 64
 _TOLD_TASKS: Final = 8
-_log: Any = structlog.get_logger("threadbus.bus")
 
 
 class Runaway(NamedTuple):

@@ -13,10 +13,9 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-import structlog
-
+from threadbus.bus._logging import log as _log
 from threadbus.bus.errors import BusError, ConflictError, InvalidTransitionError
 from threadbus.bus.ports import Backend, GuardFailedError, MessageHandler
 from threadbus.bus.settings import BusSettings
@@ -44,7 +43,6 @@ _LOOK_S: Final = 1.0
 _USES: Final = 32
 _MOST_KEPT: Final = 4096
 _TRIES: Final = 8
-_log: Any = structlog.get_logger("threadbus.bus")
 
 
 class Limit(StrEnum):

@@ -13,11 +13,11 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Collection
-from typing import Any, Final
+from typing import Final
 
-import structlog
 from nats.errors import Error as NatsError
 
+from threadbus.bus._logging import log as _log
 from threadbus.bus._nats.api import ApiAnswer, api
 from threadbus.bus._nats.client import DirectClient
 from threadbus.bus._nats.direct import parse_time
@@ -34,7 +34,6 @@ _SILENT_NS: Final = 5_000_000_000
 """A source that is alive says so each second, and a new leader's are there within one."""
 
 _ANSWER_S: Final = 3.0
-_log: Any = structlog.get_logger("threadbus.bus")
 
 
 def is_stalled(answer: ApiAnswer) -> bool:
