@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from typing import Final
 
@@ -103,7 +103,7 @@ class EventLog(LogReader):
         Cancellation: the event may or may not be in the log; append it again to be sure.
         """
         if event.event_class is EventClass.OBS:
-            position = await self._own(event, await (await self._send(event, None)), None)
+            position = await self._own(event, await (await self._outgoing.send(event, None)), None)
             return Appended(position.seq, event, position.duplicate)
         body = encode_event(event)
         state = self._threads.get((event.task, event.thread))
@@ -132,7 +132,7 @@ class EventLog(LogReader):
                 continue
             guard = Guard(control_filter(event.task, event.thread), state.last_ctl_seq)
             try:
-                sent = await (await self._send(event, guard, body))
+                sent = await (await self._outgoing.send(event, guard, body))
                 position = await self._own(event, sent, guard)
             except GuardFailedError as refusal:
                 before = state.last_ctl_seq
@@ -165,7 +165,9 @@ class EventLog(LogReader):
         before = await self._find(event, 0)
         if before is not None:
             return Position(before, duplicate=True)
-        return await (await self._send(event, guard, msg_id=f"{event.id}-{new_event_id()}"))
+        return await (
+            await self._outgoing.send(event, guard, msg_id=f"{event.id}-{new_event_id()}")
+        )
 
     def _landed(self, state: ThreadState, event: Event, position: Position) -> Appended:
         if not position.duplicate:
@@ -194,8 +196,8 @@ class EventLog(LogReader):
             return await self.append(first), await self.append(second)
         guard = Guard(control_filter(first.task, first.thread), state.last_ctl_seq)
         sent = (
-            (first, await self._send(first, guard)),
-            (second, await self._send(second, guard._replace(behind=first.id))),
+            (first, await self._outgoing.send(first, guard)),
+            (second, await self._outgoing.send(second, guard._replace(behind=first.id))),
         )
         await asyncio.wait([future for _, future in sent])
         one, two = [
@@ -214,19 +216,8 @@ class EventLog(LogReader):
         """
         # The end of a turn is the last that is said in it: nobody's answer has to wait for it.
         haste = Haste.LAST if isinstance(event.data, HandlingEnded) else Haste.SOON
-        future = await self._send(event, None, haste=haste)
+        future = await self._outgoing.send(event, None, haste=haste)
         future.add_done_callback(_report_lost)
-
-    def _send(
-        self,
-        event: Event,
-        guard: Guard | None,
-        body: bytes | None = None,
-        *,
-        haste: Haste = Haste.AT_ONCE,
-        msg_id: str = "",
-    ) -> Awaitable[asyncio.Future[Position]]:
-        return self._outgoing.send(event, guard, body, haste=haste, msg_id=msg_id)
 
     async def _find(self, event: Event, after: int) -> int | None:
         """Look for an event whose first copy may have been stored before the guard failed."""
