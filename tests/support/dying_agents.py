@@ -14,7 +14,7 @@ from typing import Any
 
 from threadbus.agents import Agent, AgentLimits, Mention
 from threadbus.bus import Delivery
-from threadbus.bus.log import EventLog
+from threadbus.bus.outgoing import Outgoing
 from threadbus.schemas import AnswerSubmitted, Event, HandlingEnded, TaskClosed
 
 PLACE = os.environ.get("DIE_AT", "")
@@ -84,5 +84,5 @@ def _place_of(word: str) -> Callable[..., str]:
 
 if PLACE:
     # Where each event is handed to the connection: an answer and its close go out together.
-    _around(EventLog, "_send", _place_of("before"), _place_of("after"))
+    _around(Outgoing, "send", _place_of("before"), _place_of("after"))
     _around(Delivery, "ack", lambda *_: "before-ack", lambda *_: "after-ack")
