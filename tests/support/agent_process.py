@@ -83,8 +83,9 @@ async def agent_process(
 ) -> AsyncGenerator[AgentProcess]:
     """Run an agent for as long as the context lasts."""
     agent = AgentProcess(target, environ, *flags)
-    await agent.start()
+    await agent.start(wait_ready=False)
     try:
+        await agent.ready()
         yield agent
     finally:
         await agent.kill()
