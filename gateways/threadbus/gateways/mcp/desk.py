@@ -130,6 +130,8 @@ class Desk:
         _ = self._spawn(self.heartbeat.run(), f"threadbus.mcp.heartbeat[{self.name}]")
         try:
             async with self.bus.registry.watching(self.name, self._record_changed.set):
+                # Whoever took it over before there was somebody to tell must be seen too.
+                self._record_changed.set()
                 _ = self._spawn(self._watch_holder(), f"threadbus.mcp.holder[{self.name}]")
                 await self._until_gone()
         finally:
