@@ -32,42 +32,41 @@ async def test_the_guard_mutes_a_runaway_for_a_while(tmp_path: Path) -> None:
 
     async with process(*up, env=env) as server:
         url = str(json.loads(await line_with(server, "url"))["url"])
-        async with (
-            connect(BusSettings(url=url, nkey=operator), name="user") as user,
-            process(*watch, "--json", "--url", url, env=env) as guard,
-        ):
+        async with connect(BusSettings(url=url, nkey=operator), name="user") as user:
             for name in ("user", "mallory"):
                 await user.registry.register(AgentCard(name=name), holder="test")
             task = await opened(user, "user", participants=("mallory",))
+            # Before the guard begins: limits are looked up now and then, not at each event.
             await user.limits.set("mallory", events_per_second=20, burst=50)
-            mallory = Client()
-            await mallory.connect(
-                url,
-                nkeys_seed=str(folder.key_path("mallory")),
-                inbox_prefix=b"_INBOX_mallory",
-                error_cb=on_error,
-                allow_reconnect=False,
-            )
-            subject = f"bus.{task}.main.obs.mallory"
-            await line_with(guard, "watching", of="stderr")
-            async with asyncio.timeout(2 * DEADLINE_S):
-                while not refused.is_set():
-                    for _ in range(20):
-                        await mallory.publish(subject, b"again")
-                    await mallory.flush(int(DEADLINE_S))
-            muted = json.loads(await line_with(guard, "muted"))
-            again = json.loads(await line_with(guard, "may speak again"))
-            answer = json.loads((await mallory.request(subject, b"back", timeout=DEADLINE_S)).data)
-            await mallory.close()
-            entries = [entry async for entry in user.read(task)]
-            guard.terminate()
-            last = await ended(guard)
+            async with process(*watch, "--json", "--url", url, env=env) as guard:
+                mallory = Client()
+                await mallory.connect(
+                    url,
+                    nkeys_seed=str(folder.key_path("mallory")),
+                    inbox_prefix=b"_INBOX_mallory",
+                    error_cb=on_error,
+                    allow_reconnect=False,
+                )
+                subject = f"bus.{task}.main.obs.mallory"
+                await line_with(guard, "watching", of="stderr")
+                async with asyncio.timeout(2 * DEADLINE_S):
+                    while not refused.is_set():
+                        for _ in range(20):
+                            await mallory.publish(subject, b"again")
+                        await mallory.flush(int(DEADLINE_S))
+                muted = json.loads(await line_with(guard, "muted"))
+                again = json.loads(await line_with(guard, "may speak again"))
+                stored = await mallory.request(subject, b"back", timeout=DEADLINE_S)
+                await mallory.close()
+                entries = [entry async for entry in user.read(task)]
+                guard.terminate()
+                last = await ended(guard)
         server.terminate()
         await ended(server)
 
     assert GuardLine(**muted).agent == GuardLine(**again).agent == "mallory"
     assert "20 events per second are allowed" in muted["reason"]
-    assert "seq" in answer
+    assert "seq" in json.loads(stored.data)
     found = [getattr(getattr(entry, "event", None), "data", None) for entry in entries]
     (record,) = [data for data in found if isinstance(data, AgentThrottled)]
     assert (record.agent, record.action) == ("mallory", ThrottleAction.MUTED)

@@ -89,10 +89,12 @@ class RunawayGuard:
         """Watch until it is cancelled.
 
         Raises:
-            BusError: the log cannot be followed, or what the handler raises.
+            BusError: the log or the limits cannot be read, or what the handler raises.
 
         Cancellation: safe.
         """
+        # In a flood the server may be too busy to say what is allowed.
+        await self._bus.limits.learn()
         async with self._bus.limits.hearing(self._hear):
             self.ready.set()
             while True:

@@ -100,12 +100,14 @@ class LimitBook:
         self._defaults = AppliedLimits(
             *(Rule(limit, getattr(settings, limit.value)) for limit in Limit)
         )
+        self._for_all = self._defaults
+        """What counts for everybody who has no limits of its own, as last looked at."""
         self._known: OrderedDict[str, _Known] = OrderedDict()
 
     def _entry(self, name: str) -> _Known:
         entry = self._known.get(name)
         if entry is None:
-            entry = self._known[name] = _Known(self._defaults)
+            entry = self._known[name] = _Known(self._for_all)
             if len(self._known) > _MOST_KEPT:
                 self._known.popitem(last=False)
         return entry
@@ -141,9 +143,27 @@ class LimitBook:
         except (BusError, SchemaError, TimeoutError) as error:
             _log.warning("cannot look at the limits", agent=name, reason=str(error))
             return entry.applied
-        sets = [record.limits for record in (own, common) if record is not None]
-        entry.applied = AppliedLimits(*(_rule(default, sets) for default in self._defaults))
+        self._for_all = self._applied(common)
+        entry.applied = self._applied(own, common)
         return entry.applied
+
+    async def learn(self) -> None:
+        """Look at all limits on record, so that they are known when the registry does not answer.
+
+        Raises:
+            ReadError: the registry cannot be read.
+
+        Cancellation: safe.
+        """
+        records = await self.all()
+        common = records.get(EVERYBODY)
+        self._for_all = self._applied(common)
+        for name, record in records.items():
+            self._entry(name).applied = self._applied(record, common)
+
+    def _applied(self, *records: LimitRecord | None) -> AppliedLimits:
+        sets = [record.limits for record in records if record is not None]
+        return AppliedLimits(*(_rule(default, sets) for default in self._defaults))
 
     def forget(self) -> None:
         """Look again at the next occasion."""
@@ -214,6 +234,16 @@ class Limits:
     def hearing(self, handler: MessageHandler) -> AbstractAsyncContextManager[None]:
         """Call *handler* with each message of the log once it is stored; some may be missed."""
         return self._book.hearing(handler)
+
+    async def learn(self) -> None:
+        """Look at all limits on record, for whoever must know them when the registry is slow.
+
+        Raises:
+            ReadError: the registry cannot be read.
+
+        Cancellation: safe.
+        """
+        await self._book.learn()
 
     def recent(self, name: AgentName) -> AppliedLimits | None:
         """Return the same for one more of many uses; None now and then, when a look is due."""
