@@ -281,7 +281,7 @@ class KeyValuePort(Protocol):
         ...
 
     def watch(self, key: str, handler: Callable[[], None]) -> AbstractAsyncContextManager[None]:
-        """Call *handler* when *key* may have changed."""
+        """Call *handler* when *key* may have changed; also several times for one change."""
         ...
 
 

@@ -248,7 +248,7 @@ class Registry:
 
     @asynccontextmanager
     async def watching(self, name: str, handler: Callable[[], None]) -> AsyncGenerator[None]:
-        """Call *handler* whenever the record of *name* may have changed."""
+        """Call *handler* whenever the record of *name* may have changed, or once too often."""
         async with self._backend.agents.watch(parse_agent_name(name), handler):
             yield
 

@@ -310,4 +310,5 @@ class _Callbacks:
             _log.info("connection is back", url=self._url)
             self._client.on_reconnected()
             self.backend.inboxes.on_reconnected()
+            self.backend.agents.on_reconnected()
             await self.backend.log.on_reconnected()

@@ -35,6 +35,28 @@ _PUT_TIMEOUT: Final = timedelta(seconds=30)
 _METAS: Final = 64
 _GET_S: Final = 10.0
 _PAUSES_S: Final = (0.1, 0.2, 0.4, 0.8, 1.6)
+_LOOK_AGAIN_S: Final = (0.05, 0.5, 5.0)
+"""After a change was heard of: a cluster may take so long to store what it passes on at once."""
+
+
+class _Watch:
+    """One who is told that a key may have changed, and looks itself."""
+
+    def __init__(self, look: Callable[[], None]) -> None:
+        self.look = look
+        self._timers: list[asyncio.TimerHandle] = []
+
+    def tell(self) -> None:
+        """Have it look now, and again when what was passed on is stored by all means."""
+        self.stop()
+        loop = asyncio.get_running_loop()
+        self._timers = [loop.call_later(seconds, self.look) for seconds in _LOOK_AGAIN_S]
+        self.look()
+
+    def stop(self) -> None:
+        """Have it look no more."""
+        for timer in self._timers:
+            timer.cancel()
 
 
 class NatsBucket:
@@ -45,6 +67,7 @@ class NatsBucket:
         self._log = log
         self._stream = f"KV_{bucket}"
         self._prefix = f"$KV.{bucket}."
+        self._watches: set[_Watch] = set()
 
     async def get(self, key: str) -> KeyEntry | None:
         """Return the value of *key*."""
@@ -134,14 +157,27 @@ class NatsBucket:
     async def watch(self, key: str, handler: Callable[[], None]) -> AsyncGenerator[None]:
         """Call *handler* when *key* may have changed.
 
-        A plain subscription also sees what the server then refuses, so the handler must look.
+        A plain subscription also sees what the server then refuses, and what it has yet to store,
+        so the handler must look and is called more than once for one change. It is called after
+        each reconnection too: what was sent meanwhile came to nobody here.
         """
+        watch = _Watch(handler)
 
         def on_frame(_subject: bytes, _reply: bytes, _body: bytes, _raw: bytes) -> None:
-            handler()
+            watch.tell()
 
-        async with self._client.listen(self._prefix + key, on_frame, settled=True):
-            yield
+        self._watches.add(watch)
+        try:
+            async with self._client.listen(self._prefix + key, on_frame, settled=True):
+                yield
+        finally:
+            self._watches.discard(watch)
+            watch.stop()
+
+    def on_reconnected(self) -> None:
+        """Have everybody who watches look."""
+        for watch in self._watches:
+            watch.tell()
 
 
 def _is_gone(raw: bytes) -> bool:
