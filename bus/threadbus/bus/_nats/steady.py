@@ -11,6 +11,8 @@ from nats.errors import Error as NatsError
 
 DENIED: Final = "permissions violation"
 _STALE: Final = "stale connection"
+_TRIES: Final = 5
+_END_S: Final = 0.1
 
 
 class _QuietTransport(TcpTransport):
@@ -77,6 +79,36 @@ class SteadyClient(Client):
         if pongs and pongs[0].done():
             pongs[0] = asyncio.get_running_loop().create_future()
         await super()._process_pong()
+
+    async def close(self) -> None:
+        """Close the connection, and leave no socket open however that ends.
+
+        Cancellation: the connection is closed all the same, what it still had to send may be lost.
+        """
+        try:
+            await super().close()
+        except asyncio.CancelledError:
+            # nats-py cancels its attempt to reconnect, and may wait for the same future as that.
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+        finally:
+            await self._end_reconnecting()
+            self._abort()
+
+    async def _end_reconnecting(self) -> None:
+        task = self._reconnection_task
+        if task is None:
+            return
+        for _ in range(_TRIES):
+            if task.done():
+                break
+            # Up to Python 3.11 one that has just connected takes no notice of the first.
+            task.cancel()
+            await asyncio.wait({task}, timeout=_END_S)
+        if task.done() and not task.cancelled():
+            # It may have failed of being closed; asyncio would report that nobody looked.
+            task.exception()
 
     async def _attempt_reconnect(self) -> None:
         # Closing in order would wait until a peer that is frozen has read what we wrote.
