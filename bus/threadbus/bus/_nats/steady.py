@@ -35,6 +35,11 @@ class _QuietTransport(TcpTransport):
 class SteadyClient(Client):
     """A client that connects again whatever ended its connection."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._attempts: set[asyncio.Task[Any]] = set()
+        """What connects anew."""
+
     @property
     def server_name(self) -> str:
         """The name of the server at the other end."""
@@ -97,23 +102,31 @@ class SteadyClient(Client):
             self._abort()
 
     async def _end_reconnecting(self) -> None:
-        task = self._reconnection_task
-        if task is None:
-            return
         for _ in range(_TRIES):
-            if task.done():
-                break
-            # Up to Python 3.11 one that has just connected takes no notice of the first.
-            task.cancel()
-            await asyncio.wait({task}, timeout=_END_S)
-        if task.done() and not task.cancelled():
-            # It may have failed of being closed; asyncio would report that nobody looked.
-            task.exception()
+            others = self._attempts - {asyncio.current_task()}
+            if not others:
+                return
+            # Up to Python 3.11 one that has just got what it waits for does not notice the first.
+            for task in others:
+                task.cancel()
+            await asyncio.wait(others, timeout=_END_S)
 
     async def _attempt_reconnect(self) -> None:
+        task = asyncio.current_task()
+        if task is not None:
+            self._attempts.add(task)
+            task.add_done_callback(self._on_attempt_ended)
+        # nats-py only asks the one before to end. Two at once would lose each other's connections.
+        await self._end_reconnecting()
         # Closing in order would wait until a peer that is frozen has read what we wrote.
         self._abort()
         await super()._attempt_reconnect()
+
+    def _on_attempt_ended(self, task: asyncio.Task[Any]) -> None:
+        self._attempts.discard(task)
+        if not task.cancelled():
+            # It may have failed of being closed; asyncio would report that nobody looked.
+            task.exception()
 
     async def _connect_to_server(self, s: Srv) -> None:
         # nats-py forgets the connection of an attempt that failed, and leaves it open.
