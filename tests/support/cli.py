@@ -52,6 +52,7 @@ async def start(
     *arguments: str,
     env: Mapping[str, str],
     stdin: int = DEVNULL,
+    stderr: int = PIPE,
     cwd: Path | None = None,
 ) -> Process:
     """Start the command; the caller ends it."""
@@ -61,7 +62,7 @@ async def start(
         *arguments,
         stdin=stdin,
         stdout=PIPE,
-        stderr=PIPE,
+        stderr=stderr,
         env=env,
         cwd=cwd,
         start_new_session=True,
@@ -73,10 +74,11 @@ async def process(
     *arguments: str,
     env: Mapping[str, str],
     stdin: int = DEVNULL,
+    stderr: int = PIPE,
     cwd: Path | None = None,
 ) -> AsyncGenerator[Process]:
     """Run the command for as long as the context lasts; it is killed if it has not ended."""
-    running = await start(*arguments, env=env, stdin=stdin, cwd=cwd)
+    running = await start(*arguments, env=env, stdin=stdin, stderr=stderr, cwd=cwd)
     try:
         yield running
     finally:
@@ -90,7 +92,7 @@ async def ended(running: Process) -> Ran:
     """Wait for the end of a run."""
     async with asyncio.timeout(DEADLINE_S):
         out, err = await running.communicate()
-    return Ran(running.returncode or 0, out.decode(), err.decode())
+    return Ran(running.returncode or 0, out.decode(), (err or b"").decode())
 
 
 async def line_with(running: Process, text: str, *, of: str = "stdout") -> str:

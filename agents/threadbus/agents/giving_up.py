@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any, Final
-
-import structlog
+from typing import Final
 
 from threadbus.agents.errors import TaskDeadlineError, TaskEndedError
 from threadbus.agents.journal import Journal
@@ -16,6 +14,7 @@ from threadbus.bus import (
     Bus,
     BusError,
     NotAParticipantError,
+    SteadyLog,
     ThreadClosedError,
     ThreadState,
 )
@@ -37,7 +36,7 @@ from threadbus.schemas import (
 
 _LOOK_AGAIN_S: Final = 1.0
 _MAX_SUMMARY_CHARS: Final = 2000
-_log: Any = structlog.get_logger("threadbus.agents")
+_log: Final = SteadyLog("threadbus.agents")
 
 
 class GivingUp:

@@ -12,10 +12,9 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, Generic, TypeVar
 
-import structlog
-
 from threadbus.agents.errors import HandlerExitError, TurnOverError, TurnTimeoutError
 from threadbus.agents.lanes import WATCHED_AFTER_S
+from threadbus.bus import SteadyLog
 
 STARTED_AFTER_S: Final = WATCHED_AFTER_S
 """A handler that is still running after this is on record as started."""
@@ -25,7 +24,7 @@ _GRACE_S: Final = 5.0
 
 _ArgumentT = TypeVar("_ArgumentT")
 _ResultT = TypeVar("_ResultT")
-_log: Any = structlog.get_logger("threadbus.agents")
+_log: Final = SteadyLog("threadbus.agents")
 
 
 def report(what: str, error: BaseException, **facts: str) -> None:

@@ -8,19 +8,18 @@ import os
 import socket
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import msgspec
-import structlog
 
-from threadbus.bus import Bus, BusError
+from threadbus.bus import Bus, BusError, SteadyLog
 from threadbus.schemas import AgentName, Event, Presence, PresenceState, clean_text, text_of
 
 _AT_MOST_EVERY_S: Final = 1.0
 _PREDECESSOR_LOOK_S: Final = 0.1
 _MAX_LINE_CHARS: Final = 200
 _MAX_TITLE_CHARS: Final = 60
-_log: Any = structlog.get_logger("threadbus.agents")
+_log: Final = SteadyLog("threadbus.agents")
 
 
 class Heartbeat:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Final
 
-import structlog
-
-from threadbus.bus import Bus, BusError, is_pause
+from threadbus.bus import Bus, BusError, SteadyLog, is_pause
 from threadbus.schemas import (
     Event,
     EventClass,
@@ -18,7 +16,7 @@ from threadbus.schemas import (
     Recorded,
 )
 
-_log: Any = structlog.get_logger("threadbus.agents")
+_log: Final = SteadyLog("threadbus.agents")
 
 
 async def is_its_turn(bus: Bus, event: Event, seq: int) -> bool:

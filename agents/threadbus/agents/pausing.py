@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any, Final
+from typing import Final
 
-import structlog
-
-from threadbus.bus import Bus, BusError, Delivery, is_pause
+from threadbus.bus import Bus, BusError, Delivery, SteadyLog, is_pause
 from threadbus.schemas import EventId, HandlingEnded, Recorded, SchemaError
 
 _FIRST_WAIT_S: Final = 0.5
 _LONGEST_WAIT_S: Final = 30.0
-_log: Any = structlog.get_logger("threadbus.agents")
+_log: Final = SteadyLog("threadbus.agents")
 
 
 class Pauses:

@@ -18,8 +18,6 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Final
 
-import structlog
-
 from threadbus.agents.agent import Agent
 from threadbus.agents.errors import NotAHandlerError
 from threadbus.agents.handling import report
@@ -32,7 +30,15 @@ from threadbus.agents.order import is_its_turn
 from threadbus.agents.pausing import Pauses
 from threadbus.agents.turn import Turn
 from threadbus.agents.workplace import Workplace
-from threadbus.bus import AgentReplacedError, Bus, BusError, Delivery, Inbox, new_instance
+from threadbus.bus import (
+    AgentReplacedError,
+    Bus,
+    BusError,
+    Delivery,
+    Inbox,
+    SteadyLog,
+    new_instance,
+)
 from threadbus.schemas import (
     Event,
     EventClass,
@@ -57,7 +63,7 @@ _SETTLED_KEPT: Final = 4096
 _AFTER_MISTAKE: Final = timedelta(seconds=10)
 _SOONEST_S: Final = 0.2
 _LATEST_S: Final = 2.0
-_log: Any = structlog.get_logger("threadbus.agents")
+_log: Final = SteadyLog("threadbus.agents")
 
 
 class AgentRunner:

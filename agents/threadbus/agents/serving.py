@@ -9,14 +9,12 @@ import signal
 import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, Final
-
-import structlog
+from typing import Final
 
 from threadbus.agents.agent import Agent
 from threadbus.agents.model import Model, ModelSettings
 from threadbus.agents.runner import AgentRunner
-from threadbus.bus import BusSettings, connect, new_instance
+from threadbus.bus import BusSettings, SteadyLog, connect, new_instance
 
 HOLDER_VARIABLE: Final = "THREADBUS_HOLDER"
 """Tells a replica which group it belongs to."""
@@ -30,7 +28,7 @@ _SETTLED_IN_S: Final = 60.0
 """A replica that ran for so long did not refuse to run, and its restarts begin afresh."""
 
 _NOT_STOPPED: Final = 1
-_log: Any = structlog.get_logger("threadbus.agents")
+_log: Final = SteadyLog("threadbus.agents")
 
 
 async def serve(
@@ -80,8 +78,9 @@ async def serve(
         if runner is not None and runner.abandoned:
             # The end of the loop would wait for them, maybe for ever.
             _log.error("ending with handlers that do not stop", agent=agent.name)
-            sys.stdout.flush()
-            sys.stderr.flush()
+            for stream in (sys.stdout, sys.stderr):
+                with contextlib.suppress(OSError, ValueError):
+                    stream.flush()
             os._exit(_NOT_STOPPED)
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Final
 
 import msgspec
-import structlog
 
 from threadbus.agents.errors import NoModelError
 from threadbus.agents.model import (
@@ -20,7 +19,7 @@ from threadbus.agents.model import (
     ToolSpec,
     run_tools,
 )
-from threadbus.bus import Bus, PayloadTooLargeError
+from threadbus.bus import Bus, PayloadTooLargeError, SteadyLog
 from threadbus.schemas import (
     AnyData,
     ContextUsed,
@@ -34,7 +33,7 @@ from threadbus.schemas import (
     clean_text,
 )
 
-_log: Any = structlog.get_logger("threadbus.agents")
+_log: Final = SteadyLog("threadbus.agents")
 
 
 class Thinking:

@@ -15,8 +15,6 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Final
 
-import structlog
-
 from threadbus.agents.agent import MentionHandler
 from threadbus.agents.context import in_turn
 from threadbus.agents.errors import (
@@ -37,7 +35,7 @@ from threadbus.agents.replying import Replies
 from threadbus.agents.thinking import Thinking
 from threadbus.agents.throttling import ThrottledError
 from threadbus.agents.workplace import Workplace
-from threadbus.bus import BusError, Delivery
+from threadbus.bus import BusError, Delivery, SteadyLog
 from threadbus.schemas import (
     AnyData,
     ErrorInfo,
@@ -64,7 +62,7 @@ _AT_ONCE: Final = timedelta(0)
 _MAX_PROGRESS_CHARS: Final = 200
 _FIRST_WAIT_S: Final = 0.5
 _LONGEST_WAIT_S: Final = 30.0
-_log: Any = structlog.get_logger("threadbus.agents")
+_log: Final = SteadyLog("threadbus.agents")
 
 
 class Turn:

@@ -4,6 +4,7 @@
 that imports nats.
 """
 
+from threadbus.bus._logging import SteadyLog
 from threadbus.bus.artifacts import (
     Artifacts,
 )
@@ -200,6 +201,7 @@ __all__ = [
     "ServerTooOldError",
     "SettingInfo",
     "SourceFacts",
+    "SteadyLog",
     "StorageFacts",
     "StorageFullError",
     "StreamFacts",

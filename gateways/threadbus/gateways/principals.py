@@ -20,11 +20,11 @@ import os
 import secrets
 import stat
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
-import structlog
 
+from threadbus.bus import SteadyLog
 from threadbus.gateways.errors import TokensFileError
 from threadbus.schemas import AgentName, InvalidNameError, parse_agent_name, shorten
 
@@ -37,7 +37,7 @@ _MAX_BYTES: Final = 4 * 1024 * 1024
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _SHA256: Final = r"^[0-9a-f]{64}\Z"
 _MAKE_ONE: Final = "`bus gateway token AGENT --tokens FILE` writes one"
-_log: Any = structlog.get_logger("threadbus.gateways")
+_log: Final = SteadyLog("threadbus.gateways")
 
 
 class Principal(msgspec.Struct, frozen=True):

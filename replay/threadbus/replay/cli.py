@@ -27,6 +27,7 @@ from threadbus.replay.lookup import find_task
 from threadbus.replay.paint import MIN_WIDTH
 from threadbus.replay.selection import MAX_KINDS, Selection
 from threadbus.replay.show import Format, Request, show
+from threadbus.replay.streams import let_go, open_missing
 from threadbus.replay.terminal import (
     CredsOption,
     ExitCode,
@@ -328,10 +329,18 @@ def _findings(
 
 def main() -> None:
     """Run the command; the console script ``busreplay``."""
-    words = sys.argv[1:]
     if _COMPLETE in os.environ:
         _complete()
-    elif words and words[0] in VERBS:
+        return
+    open_missing()
+    try:
+        _run(sys.argv[1:])
+    finally:
+        let_go()
+
+
+def _run(words: list[str]) -> None:
+    if words and words[0] in VERBS:
         verb: typer.Typer = import_module(VERBS[words[0]].module).app
         verb(args=words[1:], prog_name=f"busreplay {words[0]}")
     else:

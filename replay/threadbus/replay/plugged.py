@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
+from threadbus.replay.streams import note
 from threadbus.schemas import ThreadbusError
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def telling(*usage: type[ThreadbusError]) -> Generator[None]:
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
     except ThreadbusError as error:
-        typer.echo(f"bus: {error}", err=True)
+        note(f"bus: {error}")
         if isinstance(error, ConnectError):
             raise typer.Exit(_NO_SERVER) from None
         is_usage = isinstance(error, (InvalidSettingError, *usage))

@@ -25,6 +25,7 @@ from threadbus.replay.export import FileSource
 from threadbus.replay.prices import Prices, load_prices
 from threadbus.replay.redact import Redaction, Redactor
 from threadbus.replay.source import BusSource, Source
+from threadbus.replay.streams import note
 from threadbus.schemas import ThreadbusError
 
 if TYPE_CHECKING:
@@ -230,7 +231,7 @@ class Progress:
 
 def stop(message: str, code: ExitCode) -> NoReturn:
     """End the command with a message for a person."""
-    typer.echo(f"busreplay: {message}", err=True)
+    note(f"busreplay: {message}")
     raise typer.Exit(code)
 
 

@@ -20,6 +20,7 @@ import typer
 from threadbus.agents.cli.exits import MEANINGS, ExitCode, code_of
 from threadbus.agents.cli.plugins import PluggedGroup
 from threadbus.agents.cli.shell import Shell
+from threadbus.agents.cli.streams import let_go, open_missing
 from threadbus.bus import SETTINGS, SettingInfo
 from threadbus.schemas import ThreadbusError
 
@@ -237,4 +238,8 @@ def main() -> None:
         from typer.completion import completion_init  # type: ignore[attr-defined]
 
         completion_init()
-    app(prog_name="bus")
+    open_missing()
+    try:
+        app(prog_name="bus")
+    finally:
+        let_go()

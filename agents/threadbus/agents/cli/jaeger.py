@@ -22,9 +22,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
-import structlog
-
 from threadbus.agents.errors import AgentError
+from threadbus.bus import SteadyLog
 
 VARIABLE: Final = "BUS_JAEGER"
 """The Jaeger binary; where it is absent, one on the PATH or one that ops/jaeger.sh built."""
@@ -63,7 +62,7 @@ _BOUNDED: Final = (
     *("--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL", "--memory", "1g"),  # noqa: S108
     *("--security-opt", "no-new-privileges", "--pids-limit", "256"),
 )
-_log: Any = structlog.get_logger("threadbus.cli")
+_log: Final = SteadyLog("threadbus.cli")
 
 
 class JaegerMissingError(AgentError):

@@ -10,9 +10,8 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
-import structlog
 import typer
 
 from threadbus.agents.adapters import from_command, from_http
@@ -27,11 +26,11 @@ from threadbus.agents.cli.text import safe_url
 from threadbus.agents.loading import load_agent
 from threadbus.agents.model import PLAYBOOK, ModelSettings
 from threadbus.agents.serving import HOLDER_VARIABLE, serve, supervise
-from threadbus.bus import SETTINGS, BusError, access, connect, server
+from threadbus.bus import SETTINGS, BusError, SteadyLog, access, connect, server
 
 _MAX_REPLICAS: Final = 256
 _LAST_MOMENTS_S: Final = 5.0
-_log: Any = structlog.get_logger("threadbus.cli")
+_log: Final = SteadyLog("threadbus.cli")
 
 
 @command("up", panel="Run", log_level="info")

@@ -12,20 +12,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from threadbus.agents.cli.streams import NotingConsole, PipedConsole
 from threadbus.agents.cli.text import neutral, neutral_lines
 from threadbus.bus import SETTINGS, Bus, BusError, BusSettings, connect, server
 
 _PIPED_WIDTH: Final = 400
 _NARROW: Final = 20
 _ASCII: Final = {"→": "->", "✓": "ok", "✗": "x", "·": "-", "…": "...", "●": "*", "○": "o"}
-
-
-class _PipedConsole(Console):
-    """A console that leaves it to the command what a closed pipe means."""
-
-    def on_broken_pipe(self) -> None:
-        """Say it as every other writer does; rich would end the process with 1."""
-        raise BrokenPipeError
 
 
 class Shell:
@@ -50,8 +43,8 @@ class Shell:
         no_color = True if not color else None
         for stream in (sys.stdout, sys.stderr):
             _be_ready_for_any_text(stream)
-        self.out = _PipedConsole(no_color=no_color, highlight=False, markup=False, emoji=False)
-        self.err = _PipedConsole(
+        self.out = PipedConsole(no_color=no_color, highlight=False, markup=False, emoji=False)
+        self.err = NotingConsole(
             stderr=True, no_color=no_color, highlight=False, markup=False, emoji=False
         )
         self.detach_hint = ""

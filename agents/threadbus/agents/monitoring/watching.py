@@ -7,21 +7,20 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
-import structlog
 
 from threadbus.agents.monitoring.counts import Counts, LogCounter
 from threadbus.agents.monitoring.errors import CountsFileError
 from threadbus.agents.monitoring.exposition import Shown
 from threadbus.agents.monitoring.keeping import read_counts, write_counts
 from threadbus.agents.monitoring.sampling import Sample, take_sample
-from threadbus.bus import Bus, BusError, Health, ReadError
+from threadbus.bus import Bus, BusError, Health, ReadError, SteadyLog
 
 _AT_A_TIME: Final = 256
 _LOOK_S: Final = 10.0
-_log: Any = structlog.get_logger("threadbus.agents")
+_log: Final = SteadyLog("threadbus.agents")
 
 
 class Watch(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,18 +7,18 @@ import os
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
-import structlog
 import typer
 
 from threadbus.agents.cli import Shell, UsageError, command
+from threadbus.bus import SteadyLog
 from threadbus.gateways.cli import group
 from threadbus.schemas import parse_agent_name
 
 _MAX_WAIT_S: Final = 24 * 3600
-_log: Any = structlog.get_logger("threadbus.gateways.a2a")
+_log: Final = SteadyLog("threadbus.gateways.a2a")
 
 
 class Serving(msgspec.Struct, frozen=True):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any
+from typing import Final
 
-import structlog
 from a2a.utils.errors import (
     A2AError,
     InternalError,
@@ -20,6 +19,7 @@ from threadbus.bus import (
     BusError,
     InvalidTransitionError,
     NotAParticipantError,
+    SteadyLog,
     ThreadClosedError,
     UnknownAgentError,
 )
@@ -29,7 +29,7 @@ from threadbus.bus import (
 from threadbus.gateways.errors import GatewayError
 from threadbus.schemas import SchemaError
 
-_log: Any = structlog.get_logger("threadbus.gateways.a2a")
+_log: Final = SteadyLog("threadbus.gateways.a2a")
 
 
 @contextmanager

@@ -8,7 +8,6 @@ from contextlib import aclosing
 from typing import Any, Final
 
 import httpx
-import structlog
 from a2a.client import Client, ClientCallContext
 from a2a.client.errors import A2AClientError
 from a2a.types import a2a_pb2 as pb
@@ -19,6 +18,7 @@ from a2a.utils.errors import (
     UnsupportedOperationError,
 )
 
+from threadbus.bus import SteadyLog
 from threadbus.gateways.a2a.exact import unmark_values
 from threadbus.gateways.a2a.receiving import Bell
 from threadbus.gateways.a2a.remote import (
@@ -45,7 +45,7 @@ _REFUSALS: Final = (
     InvalidParamsError,
     UnsupportedOperationError,
 )
-_log: Any = structlog.get_logger("threadbus.gateways.a2a")
+_log: Final = SteadyLog("threadbus.gateways.a2a")
 
 
 class RemoteTask:

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 import msgspec
-import structlog
 from starlette.types import ASGIApp
 
 from threadbus.agents import AgentRunner
-from threadbus.bus import Bus, BusSettings, connect
+from threadbus.bus import Bus, BusSettings, SteadyLog, connect
 from threadbus.gateways.a2a.app import Application, link
 from threadbus.gateways.a2a.authentication import Authentication, Finder
 from threadbus.gateways.a2a.callers import Agents
@@ -49,7 +48,7 @@ GUEST: Final = AgentName("a2a-guest")
 _OWN: Final = "a2a-"
 _HOLDER: Final = "a2a-gateways"
 _PUSH_TIMEOUT_S: Final = 10.0
-_log: Any = structlog.get_logger("threadbus.gateways.a2a")
+_log: Final = SteadyLog("threadbus.gateways.a2a")
 
 
 class GatewayOptions(msgspec.Struct, frozen=True, kw_only=True):

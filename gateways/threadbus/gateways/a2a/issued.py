@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import jwt
-import structlog
 
+from threadbus.bus import SteadyLog
 from threadbus.gateways.a2a.authentication import Finder
 from threadbus.gateways.errors import InvalidOptionError
 from threadbus.gateways.names import agent_name_of
@@ -18,7 +18,7 @@ from threadbus.schemas import MAX_WORD_CHARS, clean_text
 _ALGORITHMS: Final = ("RS256", "RS384", "RS512", "ES256", "ES384", "EdDSA", "PS256")
 _MAX_TOKEN_CHARS: Final = 16 * 1024
 _LEEWAY_S: Final = 30
-_log: Any = structlog.get_logger("threadbus.gateways.a2a")
+_log: Final = SteadyLog("threadbus.gateways.a2a")
 
 
 class IssuedTokens:

@@ -13,11 +13,10 @@ from contextlib import AsyncExitStack
 from datetime import timedelta
 from typing import Any, Final
 
-import structlog
 from a2a.types import a2a_pb2 as pb
 
 from threadbus.agents import Agent, AgentLimits, AgentRunner, Mention, Reply
-from threadbus.bus import Bus, BusSettings, connect
+from threadbus.bus import Bus, BusSettings, SteadyLog, connect
 from threadbus.gateways.a2a.receiving import Bells
 from threadbus.gateways.a2a.remote import RemoteAgent
 from threadbus.gateways.a2a.talking import Talk
@@ -37,7 +36,7 @@ _LOOK_EVERY_S: Final = 10.0
 _MISSES: Final = 3
 _FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 60.0
-_log: Any = structlog.get_logger("threadbus.gateways.a2a")
+_log: Final = SteadyLog("threadbus.gateways.a2a")
 
 
 async def join(

@@ -18,7 +18,6 @@ from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
 import httpx
-import structlog
 from a2a.compat.v0_3.conversions import to_compat_task
 from a2a.types import a2a_pb2 as pb
 from a2a.utils.errors import InvalidParamsError, TaskNotFoundError
@@ -26,7 +25,7 @@ from a2a.utils.proto_utils import to_stream_response
 from google.protobuf import json_format
 
 from threadbus.agents import Agent, AgentLimits, GiveUpError, Mention
-from threadbus.bus import Bus, ThreadClosedError
+from threadbus.bus import Bus, SteadyLog, ThreadClosedError
 from threadbus.gateways.a2a.callers import Caller
 from threadbus.gateways.a2a.exact import unmark_numbers
 from threadbus.gateways.a2a.ids import PUSH_AT, PUSH_ID, PUSH_TASK, event_of, push_of
@@ -64,7 +63,7 @@ _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 60.0
 _SEND_S: Final = 15.0
 _GONE: Final = 410
-_log: Any = structlog.get_logger("threadbus.gateways.a2a")
+_log: Final = SteadyLog("threadbus.gateways.a2a")
 
 
 class PushConfigs:

@@ -14,12 +14,12 @@ import secrets
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
-import structlog
 from starlette.types import Receive, Scope, Send
 
+from threadbus.bus import SteadyLog
 from threadbus.gateways.errors import InvalidOptionError
 from threadbus.gateways.web.limits import (
     DEFAULT_BODY_TIMEOUT_S,
@@ -40,7 +40,7 @@ _MAX_CONNECTIONS: Final = 500
 _PER_SECOND: Final = 500.0
 _BURST: Final = 2000
 _STOP: Final = timedelta(seconds=2)
-_log: Any = structlog.get_logger("threadbus.gateways.a2a")
+_log: Final = SteadyLog("threadbus.gateways.a2a")
 
 
 class Bell:

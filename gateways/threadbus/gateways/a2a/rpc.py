@@ -15,7 +15,6 @@ from typing import Any, Final, NamedTuple
 
 import grpc
 import grpc.aio
-import structlog
 from a2a.extensions.common import HTTP_EXTENSION_HEADER, get_requested_extensions
 from a2a.server.context import ServerCallContext
 from a2a.server.request_handlers import RequestHandler
@@ -36,6 +35,7 @@ from google.rpc import (  # type: ignore[import-untyped, unused-ignore]  # no st
     status_pb2,  # pyright: ignore[reportMissingTypeStubs]
 )
 
+from threadbus.bus import SteadyLog
 from threadbus.gateways.a2a.authentication import Finder, identify, token_of
 from threadbus.gateways.a2a.callers import CALLER, Caller, traceparent_in
 from threadbus.gateways.a2a.exact import unmark_values
@@ -55,7 +55,7 @@ _UNIMPLEMENTED: Final = (
     UnsupportedOperationError,
     VersionNotSupportedError,
 )
-_log: Any = structlog.get_logger("threadbus.gateways.a2a")
+_log: Final = SteadyLog("threadbus.gateways.a2a")
 _caller: ContextVar[Caller] = ContextVar("threadbus.a2a.caller")
 """Who makes the call that this task serves; set by the guard, read when its context is built."""
 

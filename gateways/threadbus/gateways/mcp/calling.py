@@ -13,11 +13,11 @@ from typing import Any, Final, cast
 
 import mcp_types as types
 import msgspec
-import structlog
 from mcp.server.context import ServerRequestContext
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.requests import Request
 
+from threadbus.bus import SteadyLog
 from threadbus.gateways.errors import StoppingError, UnknownToolError
 from threadbus.gateways.mcp.calls import Answer, Call, InputNeeded
 from threadbus.gateways.mcp.desk import Desk
@@ -44,7 +44,7 @@ LIMIT_S: Final = 25.0
 
 _LOOK_EVERY_S: Final = 1.0
 _MOMENT_S: Final = 0.1
-_log: Any = structlog.get_logger("threadbus.gateways.mcp")
+_log: Final = SteadyLog("threadbus.gateways.mcp")
 
 
 def is_modern(ctx: Context) -> bool:

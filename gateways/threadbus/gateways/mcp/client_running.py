@@ -9,17 +9,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from typing import Any
-
-import structlog
+from typing import Any, Final
 
 from threadbus.agents import AgentRunner, stopping_on_signals
 from threadbus.agents.model import Model, ModelSettings
-from threadbus.bus import Bus, BusError, BusSettings, connect, new_instance
+from threadbus.bus import Bus, BusError, BusSettings, SteadyLog, connect, new_instance
 from threadbus.gateways.mcp.plugged import make_agent
 from threadbus.gateways.mcp.remote import RemoteServer, Target
 
-_log: Any = structlog.get_logger("threadbus.gateways.mcp")
+_log: Final = SteadyLog("threadbus.gateways.mcp")
 
 
 async def run_client(

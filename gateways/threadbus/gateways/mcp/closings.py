@@ -12,9 +12,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeAlias
 
 import msgspec
-import structlog
 
-from threadbus.bus import Bus, BusError, ThreadState
+from threadbus.bus import Bus, BusError, SteadyLog, ThreadState
 from threadbus.gateways.mcp.references import Place
 from threadbus.schemas import MAIN_THREAD, Recorded, TaskId, ThreadId
 
@@ -23,7 +22,7 @@ MAX_FOLLOWED: Final = 32
 
 MAX_TOLD: Final = 256
 _AGAIN_S: Final = 1.0
-_log: Any = structlog.get_logger("threadbus.gateways.mcp")
+_log: Final = SteadyLog("threadbus.gateways.mcp")
 
 Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]]
 """Starts a task that ends with its owner, under a name."""

@@ -15,10 +15,9 @@ from contextlib import AsyncExitStack
 from typing import Any, Final
 
 import msgspec
-import structlog
 
 from threadbus.agents import Heartbeat
-from threadbus.bus import Bus, BusError, new_instance
+from threadbus.bus import Bus, BusError, SteadyLog, new_instance
 from threadbus.gateways.errors import TooManyCallsError
 from threadbus.gateways.mcp.closings import Closings
 from threadbus.gateways.mcp.mailbox import Mailbox
@@ -33,7 +32,7 @@ LINGER_S: Final = 120.0
 MAX_CALLS: Final = 64
 """Requests of one agent that may run at once in one process."""
 
-_log: Any = structlog.get_logger("threadbus.gateways.mcp")
+_log: Final = SteadyLog("threadbus.gateways.mcp")
 
 
 class Desk:

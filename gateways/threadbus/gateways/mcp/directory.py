@@ -6,11 +6,9 @@ import asyncio
 import re
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
-import structlog
-
-from threadbus.bus import Bus, BusError, LivingAgent, UnknownAgentError
+from threadbus.bus import Bus, BusError, LivingAgent, SteadyLog, UnknownAgentError
 from threadbus.gateways.names import find_agent, tool_name
 from threadbus.schemas import AgentName
 
@@ -21,7 +19,7 @@ MAX_ASK_TOOLS: Final = 100
 _FRESH_S: Final = 1.0
 _LOOK_EVERY_S: Final = 2.0
 _WORD: Final = re.compile(r"\w+")
-_log: Any = structlog.get_logger("threadbus.gateways.mcp")
+_log: Final = SteadyLog("threadbus.gateways.mcp")
 
 
 class Directory:

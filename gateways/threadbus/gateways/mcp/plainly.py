@@ -5,16 +5,16 @@ from __future__ import annotations
 import secrets
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
-import structlog
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 
+from threadbus.bus import SteadyLog
 from threadbus.gateways.mcp.failures import explain, internal
 from threadbus.schemas import ThreadbusError
 
-_log: Any = structlog.get_logger("threadbus.gateways.mcp")
+_log: Final = SteadyLog("threadbus.gateways.mcp")
 
 
 @contextmanager

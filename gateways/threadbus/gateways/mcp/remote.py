@@ -16,13 +16,13 @@ from typing import Any, Final, cast
 
 import httpx2
 import mcp_types as types
-import structlog
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST
 
+from threadbus.bus import SteadyLog
 from threadbus.gateways.errors import RemoteServerError
 from threadbus.gateways.text import clean_json
 from threadbus.schemas import clean_text, shorten
@@ -44,7 +44,7 @@ _MAX_CALLS: Final = 64
 _GONE: Final = frozenset({CONNECTION_CLOSED, INVALID_REQUEST})
 """What a call ends with when the process has died, or the server knows the session no more."""
 
-_log: Any = structlog.get_logger("threadbus.gateways.mcp")
+_log: Final = SteadyLog("threadbus.gateways.mcp")
 
 Report = Callable[[str, float | None], Awaitable[None]]
 """Told how far a call is: a note, and a share from 0 to 1 where it is known."""

@@ -8,11 +8,10 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, Final
 
-import structlog
 from mcp.server.stdio import stdio_server
 
 from threadbus.agents import stopping_on_signals
-from threadbus.bus import BusSettings, connect
+from threadbus.bus import BusSettings, SteadyLog, connect
 from threadbus.gateways.errors import InvalidOptionError
 from threadbus.gateways.mcp.gateway import GatewayOptions, open_gateway
 from threadbus.gateways.mcp.http import PATH, HttpOptions, make_app
@@ -23,7 +22,7 @@ from threadbus.schemas import AgentName
 _SPEAKER: Final = "mcp-gateway"
 _MIN_KEY_CHARS: Final = 32
 _LAST_WORDS_S: Final = 5.0
-_log: Any = structlog.get_logger("threadbus.gateways.mcp")
+_log: Final = SteadyLog("threadbus.gateways.mcp")
 
 
 def options(

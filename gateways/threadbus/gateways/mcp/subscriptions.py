@@ -12,7 +12,6 @@ from contextlib import suppress
 from typing import Any, Final
 
 import mcp_types as types
-import structlog
 from mcp.server.context import ServerRequestContext
 from mcp.server.session import ServerSession
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
@@ -23,7 +22,7 @@ from mcp.shared.subscriptions import (
     ToolsListChanged,
 )
 
-from threadbus.bus import Bus, BusError
+from threadbus.bus import Bus, BusError, SteadyLog
 from threadbus.gateways.errors import TooManySubscriptionsError
 from threadbus.gateways.mcp.desk import Desk
 from threadbus.gateways.mcp.references import Target, parse_uri
@@ -39,7 +38,7 @@ _TELL_S: Final = 5.0
 _AGAIN_S: Final = 1.0
 _HELD: Final = "subscriptions"
 _SESSIONS: Final = "sessions"
-_log: Any = structlog.get_logger("threadbus.gateways.mcp")
+_log: Final = SteadyLog("threadbus.gateways.mcp")
 
 Context = ServerRequestContext[Any, Any]
 Listener = Callable[[Context, types.SubscriptionsListenRequestParams], Awaitable[Any]]

@@ -11,6 +11,7 @@ import typer
 
 from threadbus.replay.errors import ExportTargetError
 from threadbus.replay.plugged import USAGE, settings_of, telling
+from threadbus.replay.streams import note
 
 if TYPE_CHECKING:
     from threadbus.bus import BusSettings
@@ -42,7 +43,7 @@ def archive(
     """
     given: dict[str, Any] = cast("dict[str, Any] | None", ctx.obj) or {}
     if not 0.01 <= days <= _MAX_DAYS:
-        typer.echo(f"bus: --days {days:g}: from 0.01 to {_MAX_DAYS:,}", err=True)
+        note(f"bus: --days {days:g}: from 0.01 to {_MAX_DAYS:,}")
         raise typer.Exit(USAGE)
     typed = dict(given.get("typed", {})) | ({"nkey": nkey} if nkey else {})
     with telling(ExportTargetError):
@@ -67,10 +68,9 @@ def _tell(plan: ArchivePlan, *, dry_run: bool) -> None:
     when = "would leave" if dry_run else "leave"
     typer.echo(f"{len(plan.tasks):,} super-tasks {when}, all from before {_shown(plan.before)}")
     for one in plan.holding:
-        typer.echo(
+        note(
             f"  {one.task} of {_shown(one.opened_at)} holds what came after it: {one.reason} "
-            f"(`bus cancel {one.task}`, or run the agent that is asked)",
-            err=True,
+            f"(`bus cancel {one.task}`, or run the agent that is asked)"
         )
 
 

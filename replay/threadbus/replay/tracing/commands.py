@@ -15,6 +15,7 @@ import typer
 
 from threadbus.replay.errors import CollectorUrlError, TracesMissingError
 from threadbus.replay.plugged import INTERRUPTED, settings_of, telling
+from threadbus.replay.streams import note
 from threadbus.schemas import SchemaError
 
 if TYPE_CHECKING:
@@ -124,19 +125,17 @@ async def _trace(
             )
 
         async with open_exporters(bus, name, make, after) as exporter:
-            typer.echo(
+            note(
                 f"bus trace: {settings.url} to {collector.url} as {name!r}, "
-                f"from sequence {_listed(at + 1 for at in exporter.positions)}",
-                err=True,
+                f"from sequence {_listed(at + 1 for at in exporter.positions)}"
             )
             with _stopping(stop):
                 await _run(exporter, stop, once=once)
         done = exporter.done
         lost = f", {done.refused} refused" if done.refused else ""
-        typer.echo(
+        note(
             f"bus trace: {done.events} events, {done.spans} spans of {done.traces} ended "
-            f"super-tasks{lost}; done up to sequence {_listed(exporter.positions)}",
-            err=True,
+            f"super-tasks{lost}; done up to sequence {_listed(exporter.positions)}"
         )
 
 
@@ -176,7 +175,6 @@ class _stopping:  # noqa: N801 - a context manager that reads as a verb
     def __exit__(self, *_: object) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().remove_signal_handler(number)
-        sys.stderr.flush()
 
 
 @asynccontextmanager

@@ -6,10 +6,9 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-import structlog
-
+from threadbus.bus import SteadyLog
 from threadbus.replay.tracing.collector import Collector
 from threadbus.replay.tracing.examining import Examine, RunExaminer
 from threadbus.replay.tracing.live import LiveExporter, patient
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from threadbus.bus import Bus, LogConsumer
 
 _DRAIN: Final = timedelta(seconds=10)
-_log: Any = structlog.get_logger("threadbus.replay")
+_log: Final = SteadyLog("threadbus.replay")
 
 
 @asynccontextmanager

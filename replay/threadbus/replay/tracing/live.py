@@ -13,11 +13,11 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
-import structlog
 
+from threadbus.bus import SteadyLog
 from threadbus.replay.errors import CollectorRefusedError, CollectorUnreachableError
 from threadbus.replay.finding import Finding
 from threadbus.replay.source import LogItem, closing
@@ -43,7 +43,7 @@ _AHEAD: Final = 256
 _FIRST_PAUSE_S: Final = 0.2
 _LONGEST_PAUSE_S: Final = 10.0
 _FATAL: Final = frozenset({401, 403, 404, 405, 415})
-_log: Any = structlog.get_logger("threadbus.replay")
+_log: Final = SteadyLog("threadbus.replay")
 
 Send: TypeAlias = Callable[[Sequence[Span]], Awaitable[None]]
 Watch: TypeAlias = Callable[[Sequence[Span]], None]

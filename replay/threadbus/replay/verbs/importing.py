@@ -13,6 +13,7 @@ import typer
 
 from threadbus.replay.errors import ImportFileError, ReplayError
 from threadbus.replay.importing import ImportedRun, ImportFormat, import_file
+from threadbus.replay.streams import note
 from threadbus.replay.terminal import (
     CredsOption,
     ExitCode,
@@ -165,9 +166,9 @@ class _AlreadyThereError(ReplayError):
 
 def _tell(counts: _Counts, output: Path | None) -> None:
     for line in counts.tasks:
-        typer.echo(line, err=True)
+        note(line)
     if counts.runs > len(counts.tasks):
-        typer.echo(f"and {counts.runs - len(counts.tasks):,} more", err=True)
+        note(f"and {counts.runs - len(counts.tasks):,} more")
     skipped = ""
     if counts.skipped:
         entries = "entry" if counts.skipped == 1 else "entries"
@@ -176,7 +177,7 @@ def _tell(counts: _Counts, output: Path | None) -> None:
         f"imported {plural(counts.files, 'file')}: {plural(counts.runs, 'run')}, "
         f"{plural(counts.events, 'event')}{skipped}"
     )
-    typer.echo(said, err=True)
+    note(said)
     if output is not None:
         which = f" {counts.tasks[0][:32]}" if counts.runs > 1 else ""
-        typer.echo(f"busreplay{which} --file {output} shows it", err=True)
+        note(f"busreplay{which} --file {output} shows it")
