@@ -6,13 +6,18 @@ import asyncio
 import random
 from collections.abc import AsyncIterator
 
+import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from tests.support.bus_env import receive, soon, take
+from tests.support.busreplay import busreplay
 from tests.support.eventually import eventually
 from tests.support.raw_nats import RawClient, raw_client
 from threadbus.bus import Bus, NotAParticipantError, connect
 from threadbus.bus.server import EmbeddedServer
+from threadbus.replay import BusSource, fold
+from threadbus.replay.verifying import Report
 from threadbus.schemas import (
     MAIN_THREAD,
     AgentCard,
@@ -213,6 +218,34 @@ async def test_an_inbox_passes_over_a_thousand_garbage_mentions(talk: Talk) -> N
             return len(letters) == 1000
 
         await eventually(told, "the sender was told of each")
+
+
+async def test_a_flood_of_garbage_is_a_few_lines_of_log_and_every_entry_of_a_report(
+    talk: Talk,
+) -> None:
+    """Readers and inboxes write a few lines and count all; replay and `verify` have each."""
+    flood = 600
+    for number in range(flood):
+        await talk.raw.store(talk.subject("msg.user.web"), b"%d" % number)
+    with capture_logs() as lines:
+        entries = [entry async for entry in talk.user.read(talk.task)]
+        async with talk.web.inbox() as inbox:
+            await receive(inbox, 1)
+            sent = await talk.user.send(talk.task, MAIN_THREAD, "And now?", mentions=["web"])
+            assert [delivery.seq for delivery in await receive(inbox, 1)] == [sent.seq]
+    timeline = fold([item async for item in BusSource(talk.user).read(talk.task)])
+    ran = await asyncio.to_thread(
+        busreplay, "verify", talk.task, "--url", talk.user.settings.url, "--json"
+    )
+
+    assert sum(isinstance(entry, Rejected) for entry in entries) == flood
+    assert (talk.user.rejected, talk.web.rejected) == (2 * flood, flood)
+    for event in ("not an event, skipped", "a mention is not an event"):
+        assert 10 < sum(line["event"] == event for line in lines) < 40
+    assert timeline.totals.unreadable == flood
+    assert ran.returncode == 11
+    report = msgspec.json.decode(ran.stdout, type=Report)
+    assert sum(problem.check == "event" for problem in report.problems) == flood
 
 
 async def test_times_of_other_ages_are_harmless(talk: Talk) -> None:

@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from datetime import timedelta
 
+from threadbus.bus._logging import ThinnedLog
 from threadbus.bus._logging import log as _log
 from threadbus.bus.following import decode_entry
 from threadbus.bus.log import EventLog
@@ -122,6 +123,7 @@ class Inbox(AsyncIterator[Delivery]):
     def __init__(self, pull: InboxPull, log: EventLog, speaker: Speaker, room: int) -> None:
         self._pull = pull
         self._log = log
+        self._no_events = ThinnedLog("a mention is not an event")
         self._speaker = speaker
         self._room = room
         self._ready: deque[Delivery] = deque()
@@ -187,7 +189,7 @@ class Inbox(AsyncIterator[Delivery]):
     async def _report(self, entry: Rejected) -> None:
         """Tell the sender, as far as the subject says who that is."""
         self._log.rejected += 1
-        _log.warning("a mention is not an event", seq=entry.seq, reason=entry.reason)
+        self._no_events.warning(seq=entry.seq, reason=entry.reason)
         try:
             where = parse_event_subject(entry.subject)
         except SchemaError:

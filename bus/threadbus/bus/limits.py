@@ -15,6 +15,7 @@ from contextlib import AbstractAsyncContextManager
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from threadbus.bus._logging import ThinnedLog
 from threadbus.bus._logging import log as _log
 from threadbus.bus.errors import BusError, ConflictError, InvalidTransitionError
 from threadbus.bus.ports import Backend, GuardFailedError, MessageHandler
@@ -97,6 +98,7 @@ class LimitBook:
 
     def __init__(self, backend: Backend, settings: BusSettings) -> None:
         self._backend = backend
+        self._unreadable = ThinnedLog("unreadable limits, skipped")
         self._defaults = AppliedLimits(
             *(Rule(limit, getattr(settings, limit.value)) for limit in Limit)
         )
@@ -208,7 +210,7 @@ class LimitBook:
             try:
                 record = decode_entry(entry.value, LimitRecord)
             except SchemaError as error:
-                _log.warning("unreadable limits, skipped", key=entry.key, reason=str(error))
+                self._unreadable.warning(key=entry.key, reason=str(error))
                 continue
             found[EVERYBODY if entry.key == _EVERYBODY_KEY else name] = record
         return dict(sorted(found.items()))

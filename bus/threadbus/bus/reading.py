@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing
 from heapq import heapify, heappop, heapreplace
 
-from threadbus.bus._logging import log as _log
+from threadbus.bus._logging import ThinnedLog
 from threadbus.bus.following import NO_LIMIT, Entry, Follower, Look, Wanted, decode_entry
 from threadbus.bus.ports import Backend, StoredMessage
 from threadbus.schemas import (
@@ -36,6 +36,7 @@ class LogReader:
         self._backend = backend
         self.rejected = 0
         """How many messages that are no events were met on this connection."""
+        self._skipped = ThinnedLog("not an event, skipped")
 
     def read(
         self, task: TaskId, thread: ThreadId | None = None, after: int = 0
@@ -85,7 +86,7 @@ class LogReader:
         entry = decode_entry(message)
         if isinstance(entry, Rejected):
             self.rejected += 1
-            _log.warning("not an event, skipped", seq=entry.seq, reason=entry.reason)
+            self._skipped.warning(seq=entry.seq, reason=entry.reason)
         return entry
 
     async def openings(

@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from threadbus.bus._logging import log as _log
+from threadbus.bus._logging import ThinnedLog
 from threadbus.bus.errors import (
     UnknownAgentError,
 )
@@ -78,6 +78,7 @@ class Registry:
         self._ttl = settings.presence_ttl
         self._ack_wait = settings.ack_wait
         self._known: dict[str, float] = {}
+        self._unreadable = ThinnedLog("unreadable entry, skipped")
 
     async def register(
         self,
@@ -108,7 +109,7 @@ class Registry:
         name = parse_agent_name(card.name)
         for _ in range(_TRIES):
             entry = await self._backend.agents.get(name)
-            held = None if entry is None else _decode(entry, AgentRecord)
+            held = None if entry is None else self._decode(entry, AgentRecord)
             if held is not None and held.holder != holder and not takeover:
                 living = await self.presence(name)
                 if any(beat.holder == held.holder and _may_live(beat) for beat in living):
@@ -148,7 +149,7 @@ class Registry:
         parse_agent_name(card.name)
         for _ in range(_TRIES):
             entry = await self._backend.agents.get(card.name)
-            held = None if entry is None else _decode(entry, AgentRecord)
+            held = None if entry is None else self._decode(entry, AgentRecord)
             if entry is None or held is None:
                 raise await self.unknown(card.name)
             record = msgspec.structs.replace(held, card=card)
@@ -169,14 +170,14 @@ class Registry:
     async def get(self, name: str) -> AgentRecord | None:
         """Return the record of one agent."""
         entry = await self._backend.agents.get(parse_agent_name(name))
-        return None if entry is None else _decode(entry, AgentRecord)
+        return None if entry is None else self._decode(entry, AgentRecord)
 
     async def list(self) -> Sequence[AgentRecord]:
         """Return every registered agent by name."""
         # Other keys, those of the limits, have a dot in them.
         entries = [one for one in await self._backend.agents.entries() if "." not in one.key]
         records = [
-            record for entry in entries if (record := _decode(entry, AgentRecord)) is not None
+            record for entry in entries if (record := self._decode(entry, AgentRecord)) is not None
         ]
         return sorted(records, key=lambda record: record.card.name)
 
@@ -202,7 +203,14 @@ class Registry:
     async def presence(self, name: str = "") -> Sequence[Presence]:
         """Return the heartbeats of one agent, or of all."""
         entries = await self._backend.presence.entries(f"{parse_agent_name(name)}." if name else "")
-        return [beat for entry in entries if (beat := _decode(entry, Presence)) is not None]
+        return [beat for entry in entries if (beat := self._decode(entry, Presence)) is not None]
+
+    def _decode(self, entry: KeyEntry, kind: type[_EntryT]) -> _EntryT | None:
+        try:
+            return decode_entry(entry.value, kind)
+        except SchemaError as error:
+            self._unreadable.warning(key=entry.key, reason=str(error))
+            return None
 
     async def rivals(self, name: str, holder: str) -> Sequence[Presence]:
         """Return the heartbeats of instances that run under *name* and not for *holder*."""
@@ -274,11 +282,3 @@ def _may_live(beat: Presence) -> bool:
     except PermissionError:
         return True
     return True
-
-
-def _decode(entry: KeyEntry, kind: type[_EntryT]) -> _EntryT | None:
-    try:
-        return decode_entry(entry.value, kind)
-    except SchemaError as error:
-        _log.warning("unreadable entry, skipped", key=entry.key, reason=str(error))
-        return None
