@@ -68,6 +68,22 @@ async def test_several_requests_need_to_be_named(env: BusEnv) -> None:
     assert done.status is TaskStatus.WORKING
 
 
+async def test_input_for_what_has_ended_is_refused(env: BusEnv) -> None:
+    """The refusal says how it ended, and that only a new super-task helps."""
+    async with env.buses("user", "web") as (user, web):
+        task = await opened(user, "web")
+        asked = await web.tasks.request_input(task, "Which year?")
+        await user.tasks.close(task, TaskStatus.CANCELLED, summary="never mind")
+        refusals: list[str] = []
+        for request in (None, asked.event.id):
+            with pytest.raises(ThreadClosedError) as refusal:
+                await user.tasks.give_input(task, "2024", request=request)
+            refusals.append(str(refusal.value))
+
+    for said in refusals:
+        assert "(cancelled): never mind; open a new super-task" in said
+
+
 async def test_input_that_nobody_asked_for_is_refused(env: BusEnv) -> None:
     """There is nothing to answer without a request, nor to one that was never made."""
     async with env.buses("user", "web") as (user, _):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import shlex
 import signal
 from asyncio.subprocess import PIPE, Process
 from pathlib import Path
@@ -10,6 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.support.busreplay import busreplay
 from tests.support.cli import Cli, ended, environment, line_with, process
 from tests.support.embedded_servers import is_gone
 from tests.support.eventually import eventually
@@ -178,7 +181,7 @@ async def test_an_agent_may_end_with_its_standard_input(cli: Cli, project: Path)
 
 
 async def test_a_server_that_is_up_is_found_and_keeps_its_data(tmp_path: Path) -> None:
-    """Other commands need no URL; after a stop and a start everything is there again."""
+    """Other commands and `busreplay` need no URL; after a new start everything is there again."""
     env = environment(tmp_path / "state")
     tasks: list[str] = []
     status, state = "", Up(url="", pid=0, data="", version="")
@@ -189,6 +192,9 @@ async def test_a_server_that_is_up_is_found_and_keeps_its_data(tmp_path: Path) -
                 await bus.tasks.open("kept?", to=[])
             async with process("tasks", env=env) as listing:
                 tasks.append((await ended(listing)).out)
+            task = tasks[-1].splitlines()[1].split()[0]
+            shown = await asyncio.to_thread(busreplay, task, XDG_STATE_HOME=env["XDG_STATE_HOME"])
+            assert (shown.returncode, shown.stdout[:5]) == (0, b"kept?")
             async with process("status", env=env) as looking:
                 status = (await ended(looking)).out
             up.send_signal(signal.SIGINT)
@@ -219,10 +225,10 @@ async def test_up_says_what_to_do_next(tmp_path: Path) -> None:
 
 
 async def test_a_new_project_works_with_the_commands_it_prints(cli: Cli, tmp_path: Path) -> None:
-    """Run what `init` says to run, and the agent answers."""
-    made = await cli("init", "word-counter", cwd=tmp_path)
+    """Run what `init` says to run, as a shell reads it, and the agent answers."""
+    made = await cli("init", "Word counter", "--name", "word-counter", cwd=tmp_path)
     lines = [line.strip() for line in made.out.splitlines()]
-    (folder,) = [line.split()[1] for line in lines if line.startswith("cd ")]
+    (folder,) = [shlex.split(line)[1] for line in lines if line.startswith("cd ")]
     (run,) = [line.split()[1:] for line in lines if line.startswith("bus run")]
     (ask,) = [line for line in lines if line.startswith("bus ask")]
     async with process(*run, env=cli.env, cwd=tmp_path / folder) as running:

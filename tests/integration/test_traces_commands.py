@@ -114,6 +114,7 @@ async def test_once_exports_what_is_there_and_ends(nats_server: NatsServer, tmp_
     assert away.returncode == 1
     assert b"no collector at" in err
     assert b"bus up --jaeger" in err
+    assert b"Traceback" not in err
 
 
 async def test_a_wrong_url_is_told_before_anything_happens(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from threadbus.bus.roles import who_may
-from threadbus.schemas import ThreadbusError, shorten
+from threadbus.schemas import MAIN_THREAD, ThreadbusError, shorten
 
 
 class BusError(ThreadbusError):
@@ -187,7 +187,7 @@ class ThreadClosedError(AppendError):
         summary = f": {shorten(self.summary, 200)}" if self.summary else ""
         return (
             f"thread {self.thread} of super-task {self.task} is closed ({self.outcome}){summary}; "
-            "open another thread or a new super-task"
+            f"open {'' if self.thread == MAIN_THREAD else 'another thread or '}a new super-task"
         )
 
 

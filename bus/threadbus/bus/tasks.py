@@ -164,12 +164,13 @@ class Tasks:
             labels: for programs.
 
         Raises:
-            InvalidTransitionError: nothing is asked, several are and none is named, or it was
-                answered already.
+            InvalidTransitionError: nothing is asked, several are and none is named, or answered.
+            ThreadClosedError: the super-task has ended.
 
         Cancellation: the answer may or may not be given.
         """
         state = await self.state(task)
+        state.thread(MAIN_THREAD).check_open()
         if request is None:
             if len(state.requests) != 1:
                 raise InvalidTransitionError(

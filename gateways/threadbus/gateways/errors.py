@@ -108,6 +108,8 @@ class InvalidOptionError(GatewayError, ValueError):
         self.allowed = allowed
 
     def __str__(self) -> str:
+        if not self.value:
+            return f"{self.option}: {self.allowed}"
         return f"{self.option} '{shorten(self.value)}' cannot be used: {self.allowed}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import typer
 
@@ -48,9 +48,20 @@ def telling(*usage: type[ThreadbusError]) -> Generator[None]:
         yield
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
-    except ThreadbusError as error:
+    except (ThreadbusError, BaseExceptionGroup) as raised:
+        error = _first(raised)
         note(f"bus: {error}")
         if isinstance(error, ConnectError):
             raise typer.Exit(_NO_SERVER) from None
         is_usage = isinstance(error, (InvalidSettingError, *usage))
         raise typer.Exit(USAGE if is_usage else _FAILED) from None
+
+
+def _first(raised: BaseException) -> ThreadbusError:
+    """Return what is for a person in *raised*, also where a group of tasks ended with it."""
+    found = raised
+    while isinstance(found, BaseExceptionGroup):
+        found = cast("BaseExceptionGroup[BaseException]", found).exceptions[0]
+    if not isinstance(found, ThreadbusError):
+        raise raised
+    return found

@@ -22,6 +22,7 @@ from threadbus.replay.errors import (
     TaskLookupError,
 )
 from threadbus.replay.export import FileSource
+from threadbus.replay.plugged import settings_of
 from threadbus.replay.prices import Prices, load_prices
 from threadbus.replay.redact import Redaction, Redactor
 from threadbus.replay.source import BusSource, Source
@@ -43,9 +44,7 @@ FileOption: TypeAlias = Annotated[
 ]
 UrlOption: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        "--url", metavar="URL", help="The NATS server [env BUS_URL; nats://127.0.0.1:4222]."
-    ),
+    typer.Option("--url", metavar="URL", help="The NATS server [env BUS_URL; that of `bus up`]."),
 ]
 CredsOption: TypeAlias = Annotated[
     str | None,
@@ -159,13 +158,15 @@ async def open_source(place: Place) -> AsyncGenerator[Source]:
         yield FileSource(place.file)
         return
     # A file is read without a client of the server, which takes a while to import.
-    from threadbus.bus import BusSettings, connect
+    from threadbus.bus import connect
 
-    settings = BusSettings.from_env(
-        url=place.url,
-        credentials=place.credentials,
-        nkey=place.nkey,
-        connect_timeout=place.connect_timeout,
+    given = {
+        "credentials": place.credentials,
+        "nkey": place.nkey,
+        "connect_timeout": place.connect_timeout,
+    }
+    settings = settings_of(
+        {name: text for name, text in given.items() if text is not None}, place.url or ""
     )
     # Who looks at the past makes no streams.
     async with connect(settings, ensure=False) as bus:

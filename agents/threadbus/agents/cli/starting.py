@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -86,7 +87,7 @@ def init(
     shell.say(f"made the agent {name} in {folder.resolve()}", "bold green")
     shell.say("Next, with a server running (`bus up`):")
     if folder != Path():
-        shell.say(f"  cd {folder}")
+        shell.say(f"  cd {shlex.quote(str(folder))}")
     shell.say("  bus run agent:agent")
     shell.say("and in another terminal:")
     shell.say(f'  bus ask "How many words are there in this question?" --to {name}')
