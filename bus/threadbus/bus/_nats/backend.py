@@ -239,7 +239,10 @@ async def open_backend(settings: BusSettings, name: str) -> AsyncGenerator[NatsB
             running(backend.inboxes.watch(), f"threadbus.inboxes[{name}].sources"),
         ):
             callbacks.backend = backend
-            yield backend
+            try:
+                yield backend
+            finally:
+                backend.inboxes.close()
     finally:
         callbacks.backend = None
         # The socket may have broken a moment ago; it is closed all the same.

@@ -96,6 +96,8 @@ class NatsInboxPull:
         Cancellation: safe; a mention that has arrived stays in the queue.
         """
         while True:
+            if self._closed:
+                raise ClosedError("the inbox")
             if self._queue:
                 if self._places is not None and not self._queue[0].is_placed:
                     await self._place(self._places)
@@ -106,8 +108,6 @@ class NatsInboxPull:
                 message.holder = self._held
                 self._held.add(message)
                 return message
-            if self._closed:
-                raise ClosedError("the inbox")
             if self._gone:
                 await self._recreate()
                 continue
@@ -238,14 +238,18 @@ class NatsInboxPull:
         self._gone = True
         self._wake()
 
+    def end(self) -> None:
+        """Tell whoever waits for a mention that there will be none."""
+        self._closed = True
+        self._wake()
+
     def close(self) -> list[NatsInboxMessage]:
         """Stop; returns what had arrived and was not settled, in the order of the log."""
-        self._closed = True
+        self.end()
         if self._timer is not None:
             self._timer.cancel()
         left = sorted((*self._held, *self._queue), key=lambda one: one.order)
         self._queue.clear()
-        self._wake()
         return left
 
 
@@ -294,6 +298,11 @@ class NatsInboxes:
             await self._client.finish_listening(listening)
             for message in pull.close():
                 await message.nak(timedelta(0))
+
+    def close(self) -> None:
+        """End what is attached: nothing comes over this connection any more."""
+        for pull in self._pulls:
+            pull.end()
 
     async def watch(self) -> None:
         """Have stalled sources of the inboxes set up again, whether any is pulled here or not."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from copy import copy
 from datetime import timedelta
 from typing import Final
 
@@ -143,5 +144,10 @@ async def connect_in_memory(
         InvalidNameError: the name is outside the grammar.
     """
     speaker = parse_agent_name(name)
-    with opened(backend or InMemoryBackend()) as connection:
-        yield Bus(connection, settings or BusSettings(), speaker)
+    own = copy(backend or InMemoryBackend())
+    own.inboxes = own.inboxes.of_one_connection()
+    with opened(own) as connection:
+        try:
+            yield Bus(connection, settings or BusSettings(), speaker)
+        finally:
+            own.inboxes.close()

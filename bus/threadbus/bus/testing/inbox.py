@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from copy import copy
 from datetime import timedelta
 from typing import Final
 
@@ -232,7 +233,19 @@ class MemoryInboxes:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._boxes: dict[tuple[str, str], _Box] = {}
+        self._attached: set[MemoryInboxPull] = set()
         self.streams = (INBOX_STREAM,)
+
+    def of_one_connection(self) -> MemoryInboxes:
+        """Return the same inboxes as one connection has them: it can be closed by itself."""
+        own = copy(self)
+        own._attached = set()
+        return own
+
+    def close(self) -> None:
+        """End what is attached over this connection; whoever waits for a mention is told."""
+        for pull in self._attached:
+            pull.close()
 
     def stream_of(self, agent: str) -> str:
         """Return the stream that has the inbox of *agent*."""
@@ -260,9 +273,11 @@ class MemoryInboxes:
         box.ack_wait = ack_wait
         pull = MemoryInboxPull(box)
         box.pulls.add(pull)
+        self._attached.add(pull)
         try:
             yield pull
         finally:
+            self._attached.discard(pull)
             box.pulls.discard(pull)
             for message in pull.close():
                 await message.nak(timedelta(0))
