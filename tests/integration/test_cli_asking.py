@@ -12,11 +12,31 @@ from pathlib import Path
 import pytest
 
 from tests.support.cli import Cli, echo, ended, gated, line_with, living, process
-from tests.support.eventually import PATIENCE_S
+from tests.support.eventually import PATIENCE_S, eventually
 from threadbus.agents import Agent, GiveUpError, Mention
 from threadbus.agents.cli.results import Asked
 from threadbus.bus import connect
 from threadbus.schemas import FilePart, MentionStored, Recorded, TaskOpened, TextPart
+
+WAITS_FOR_A_FILE = """\
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+
+from threadbus.agents import Agent, Mention
+
+agent = Agent("ibis", description="Waits for a file.")
+
+
+@agent.on_mention
+async def handle(mention: Mention) -> str:
+    Path("begun").touch()
+    while not Path("go").exists():
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await asyncio.Event().wait()
+    return f"heard {mention.text}"
+"""
 
 
 async def test_the_answer_alone_goes_to_standard_output(cli: Cli) -> None:
@@ -80,6 +100,30 @@ async def test_a_question_to_somebody_who_is_gone_is_stored_and_answered_later(c
     assert [event.data for event in found[1:]] == [MentionStored(agents=("owl",))]
     assert found[1].cause == found[0].id
     assert (attached.code, attached.out) == (0, "echo: are you there?\n")
+
+
+async def test_an_agent_that_is_killed_at_its_work_is_told_to_who_waits(
+    cli: Cli, tmp_path: Path
+) -> None:
+    """Once its heartbeat is gone, also to who comes back; started again, it answers."""
+    (tmp_path / "team.py").write_text(WAITS_FOR_A_FILE, encoding="utf-8")
+    words = ("run", "team:agent", "--json", "--presence-ttl", "2", "--ack-wait", "2")
+    async with process(*words, env=cli.env, cwd=tmp_path) as agent:
+        await line_with(agent, '"pid"')
+        async with process("ask", "a long one", "--to", "ibis", env=cli.env) as asking:
+            task = (await line_with(asking, "super-task", of="stderr")).split()[-1]
+            await eventually((tmp_path / "begun").exists, "the work to begin")
+            agent.kill()
+            gone = await line_with(asking, "not living", of="stderr")
+            async with process("attach", task, env=cli.env) as attaching:
+                again = await line_with(attaching, "not living", of="stderr")
+                (tmp_path / "go").touch()
+                async with process(*words, env=cli.env, cwd=tmp_path):
+                    ends = [await ended(one) for one in (asking, attaching)]
+
+    assert gone == again
+    assert gone.startswith("ibis is not living now; what it was asked waits")
+    assert [(end.code, end.out) for end in ends] == [(0, "heard a long one\n")] * 2
 
 
 async def test_files_go_with_the_question(cli: Cli, tmp_path: Path) -> None:

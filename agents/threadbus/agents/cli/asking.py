@@ -150,10 +150,10 @@ async def _to_the_end(
     try:
         async with asyncio.timeout(None if limit is None else limit.total_seconds()):
             if view is None:
-                state = await follow(shell, bus, task, None)
+                state = await follow(shell, bus, task, None, stored)
             else:
                 with view:
-                    state = await follow(shell, bus, task, view)
+                    state = await follow(shell, bus, task, view, stored)
     except TimeoutError:
         seconds = 0.0 if limit is None else limit.total_seconds()
         shell.note(_detached(task))

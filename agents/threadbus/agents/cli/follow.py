@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from rich.text import Text
 
+from threadbus.agents.cli.absent import Absent
 from threadbus.agents.cli.live import LiveView
 from threadbus.agents.cli.shell import Shell
 from threadbus.agents.cli.text import neutral
@@ -16,7 +17,9 @@ from threadbus.bus import Bus, BusError, Entry, TaskState
 from threadbus.schemas import EventId, InputRequested, Recorded, TaskId
 
 
-async def follow(shell: Shell, bus: Bus, task: TaskId, view: LiveView | None) -> TaskState:
+async def follow(
+    shell: Shell, bus: Bus, task: TaskId, view: LiveView | None, told: Sequence[str] = ()
+) -> TaskState:
     """Show a super-task from its beginning until it ends.
 
     Args:
@@ -24,6 +27,7 @@ async def follow(shell: Shell, bus: Bus, task: TaskId, view: LiveView | None) ->
         bus: the bus.
         task: the super-task.
         view: where it is shown; nowhere when absent.
+        told: who is not living, as was said already; of others it is said here.
 
     Returns:
         The state that it ended in.
@@ -32,12 +36,14 @@ async def follow(shell: Shell, bus: Bus, task: TaskId, view: LiveView | None) ->
     """
     state = TaskState(task=task)
     history_ends = (await bus.tasks.state(task)).last_seq
+    absent = Absent(shell, bus, told)
     async with (
         _watching(bus, task, view),
         asyncio.TaskGroup() as tasks,
         closing(bus.follow(task)) as entries,
     ):
         prompts: dict[EventId, asyncio.Task[None]] = {}
+        watching = tasks.create_task(absent.watch(), name="threadbus.cli.absent")
         async for entry in entries:
             if not isinstance(entry, Recorded):
                 if view is not None:
@@ -46,13 +52,15 @@ async def follow(shell: Shell, bus: Bus, task: TaskId, view: LiveView | None) ->
             if entry.event.id in state.seen:
                 continue
             counts = _take(state, entry)
+            if counts:
+                absent.take(entry.event)
             if view is not None:
                 view.show(entry, counts=counts)
             if entry.seq >= history_ends and view is not None:
                 _ask_person(shell, bus, state, view, prompts, tasks)
             if state.status.is_final:
-                for prompt in prompts.values():
-                    prompt.cancel()
+                for side in (watching, *prompts.values()):
+                    side.cancel()
                 return state
     return state
 
