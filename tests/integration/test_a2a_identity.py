@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import time
 from pathlib import Path
@@ -18,6 +19,7 @@ from jwt.algorithms import ECAlgorithm
 
 from tests.support.a2a_agent import agent as tck
 from tests.support.a2a_gateway import Client, gateway, message
+from threadbus.agents import Agent, Mention
 from threadbus.gateways.a2a.signing import card_signer
 from threadbus.gateways.errors import InvalidOptionError
 from threadbus.gateways.principals import add_token
@@ -111,10 +113,9 @@ async def test_a_removed_participant_sees_it_no_more(bus_url: str) -> None:
     assert asked["id"] not in {task["id"] for task in listed["tasks"]}
 
 
-async def test_signed_cards(bus_url: str, tmp_path: Path) -> None:
-    """A card is signed with the operator's key, and one that was changed is told from it."""
+def signing_key(path: Path) -> ec.EllipticCurvePrivateKey:
+    """Make a key to sign with, and write it to *path*."""
     key = ec.generate_private_key(ec.SECP256R1())
-    path = tmp_path / "key.pem"
     path.write_bytes(
         key.private_bytes(
             serialization.Encoding.PEM,
@@ -122,8 +123,16 @@ async def test_signed_cards(bus_url: str, tmp_path: Path) -> None:
             serialization.NoEncryption(),
         )
     )
-    public = key.public_key().public_bytes(
-        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    return key
+
+
+async def test_signed_cards(bus_url: str, tmp_path: Path) -> None:
+    """A card is signed with the operator's key, and one that was changed is told from it."""
+    path = tmp_path / "key.pem"
+    public = (
+        signing_key(path)
+        .public_key()
+        .public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
     )
     verify = create_signature_verifier(lambda _kid, _jku: public, ["ES256"])
     async with gateway(bus_url, tck, sign_key=path, old_clients=False) as (client, _):
@@ -139,6 +148,32 @@ async def test_signed_cards(bus_url: str, tmp_path: Path) -> None:
     assert again.status_code == 304
     with pytest.raises(SignatureVerificationError):
         verify(changed)
+
+
+async def test_a_signed_card_in_any_script(bus_url: str, tmp_path: Path) -> None:
+    """Who makes the canonical form (RFC 8785) by other means finds the signature right."""
+    path = tmp_path / "key.pem"
+    public = signing_key(path).public_key()
+    agent = Agent("elodie", display_name="Élodie 🚀 刘备", description="Dit « bonjour »\u2028מלה")
+
+    @agent.on_mention
+    async def handle(mention: Mention) -> str:
+        return mention.text
+
+    async with gateway(bus_url, agent, sign_key=path, old_clients=False) as (client, _):
+        served = await client.http.get(client.url + "/agents/elodie/.well-known/agent-card.json")
+    card = served.json()
+    (signature,) = card.pop("signatures")
+    canonical = json.dumps(card, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    payload = base64.urlsafe_b64encode(canonical.encode()).rstrip(b"=")
+    algorithm = ECAlgorithm(ECAlgorithm.SHA256)
+
+    assert card["name"] == agent.card.display_name
+    assert algorithm.verify(
+        signature["protected"].encode() + b"." + payload,
+        public,
+        base64.urlsafe_b64decode(signature["signature"] + "=="),
+    )
 
 
 @pytest.mark.parametrize("content", [b"", b"no key", b"-----BEGIN PRIVATE KEY-----\nAAAA"])
