@@ -28,6 +28,7 @@ from threadbus.gateways.web.serving import Address
 SECRET = "secret=abc"  # noqa: S105 - must not be seen
 JSON = {"Content-Type": "application/json", "A2A-Version": "1.0"}
 FREE = Address("127.0.0.1", 0)
+LONG = b"9" * 20
 GARBAGE = (
     b"",
     b"null",
@@ -53,6 +54,14 @@ GARBAGE = (
     b'{"jsonrpc": "2.0", "id": [1], "method": "ListTasks", "params": {"status": "x"}}',
     b'{"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": {}}}',
     b'{"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": "\\ud800"}}',
+    b'{"jsonrpc": "2.0", "id": "\\ud800", "method": "GetTask", "params": {"id": "x"}}',
+    b'{"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"historyLength": ' + LONG + b"}}",
+    b'{"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": {"messageId": '
+    + LONG
+    + b', "role": "ROLE_USER", "parts": [{"text": '
+    + LONG
+    + b"}]}}}",
+    b'{"message": {"messageId": "m", "role": "\\udfff", "parts": [{"text": "x"}]}}',
     b'[{"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": "x"}}]',
     b'{"message": {"messageId": "m", "role": 7, "parts": [{"data": {"x": ' + b"9" * 5000 + b"}}]}}",
 )
@@ -78,7 +87,7 @@ async def test_garbage_is_answered_and_forgotten(bus_url: str, path: str) -> Non
             told = response.text
             assert response.status_code < 500 or response.status_code == 501, (body[:80], told)
             assert "error" in json.loads(told), (body[:80], told)
-            for word in ("Traceback", "threadbus/", ".py", "0x7f"):
+            for word in ("Traceback", "threadbus/", "threadbus-exact", ".py", "0x7f"):
                 assert word not in told, (body[:80], told)
         task = await client.send(f"after {path}")
 

@@ -10,7 +10,7 @@ from a2a.types import a2a_pb2 as pb
 from google.protobuf import json_format
 
 from tests.support.golden import assert_golden
-from threadbus.gateways.a2a.exact import mark_numbers, unmark_numbers
+from threadbus.gateways.a2a.exact import mark, mark_numbers, unmark_numbers
 from threadbus.gateways.a2a.ids import CONTEXT, MESSAGE, event_of, task_of
 from threadbus.gateways.a2a.parts import LINK, to_a2a, to_bus
 from threadbus.gateways.a2a.view import TaskView, parse_position
@@ -200,6 +200,23 @@ def test_content_that_was_not_loaded_is_an_address() -> None:
 def test_bodies_that_stay_as_they_are(body: bytes) -> None:
     """What has no large integer, or is no JSON, is not touched."""
     assert mark_numbers(body) == body
+
+
+def test_only_values_hold_marks() -> None:
+    """A large integer where a text or an id belongs stays one, so that no text shows the mark."""
+    digits = "1" + "0" * 19
+    data = f'{{"text": [{digits}]}}'
+    body = (
+        f'{{"id": {digits}, "params": {{"text": {digits}, "messageId": {digits}, '
+        f'"data": {data}, "metadata": {{"id": {digits}}}}}}}'
+    )
+    marked = mark_numbers(body.encode())
+    found = json.loads(marked)
+
+    assert found["id"] == found["params"]["text"] == found["params"]["messageId"] == int(digits)
+    assert found["params"]["data"]["text"] == [mark(int(digits))]
+    assert found["params"]["metadata"]["id"] == mark(int(digits))
+    assert json.loads(unmark_numbers(marked)) == json.loads(body)
 
 
 @pytest.mark.parametrize("parts", [[], [pb.Part()], [pb.Part(text="x")] * 65])

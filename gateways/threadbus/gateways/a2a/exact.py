@@ -1,10 +1,11 @@
 """Numbers that a double cannot hold, through a protocol library that only knows doubles.
 
-A2A's data parts are ``google.protobuf.Value``, whose numbers are doubles: 2^53 + 1 would arrive
-changed, and 1 would leave as 1.0. So a large integer of a request is turned into a marked string
-before the library parses it, and each integer of an answer is a marked string until the library
-has printed it. The mark holds a secret of this process, so that nobody else's text is taken for
-one.
+A2A's data parts and metadata are ``google.protobuf.Value``, whose numbers are doubles: 2^53 + 1
+would arrive changed, and 1 would leave as 1.0. So a large integer of theirs is turned into a marked
+string before the library parses a request, and each integer of an answer is a marked string until
+the library has printed it. The mark holds a secret of this process, so that nobody else's text is
+taken for one. Anywhere else a number is left to the library: in place of a text or an id it is
+refused, and nobody gets to see the mark.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ _MARK: Final = f"threadbus-exact-{secrets.token_hex(8)}:"
 _LONG: Final = re.compile(rb"\d{16}")
 _MARKED: Final = re.compile(b'"' + _MARK.encode() + rb'(-?\d+)"')
 _SAFE_DIGITS: Final = 15
+_VALUES: Final = frozenset({"data", "metadata"})
+"""Under which keys A2A has a ``Value``, whose strings come back through :func:`unmark`."""
 
 
 def mark(value: int) -> str:
@@ -40,12 +43,12 @@ def unmark(text: str) -> int | None:
 
 
 def mark_numbers(body: bytes) -> bytes:
-    """Mark the large integers of a JSON text; what is no JSON is returned as it is."""
+    """Mark the large integers of data and metadata in a JSON text; no JSON is returned as it is."""
     if not _LONG.search(body):
         return body
     try:
         value = json.loads(body, parse_int=_integer)
-        return json.dumps(value).encode()
+        return json.dumps(_settled(value, is_value=False)).encode()
     except (ValueError, RecursionError):
         # The library says what is wrong with it.
         return body
@@ -56,12 +59,32 @@ def unmark_numbers(body: bytes) -> bytes:
     return _MARKED.sub(rb"\1", body) if _MARK.encode() in body else body
 
 
-def _integer(digits: str) -> int | str:
+class _Long(str):
+    """The digits of an integer that a double does not hold."""
+
+    __slots__ = ()
+
+
+def _integer(digits: str) -> int | _Long:
     if len(digits) <= _SAFE_DIGITS:
         return int(digits)
     if len(digits) <= _SAFE_DIGITS + 3 and abs(int(digits)) <= MAX_SAFE:
         return int(digits)
-    return f"{_MARK}{digits}"
+    return _Long(digits)
+
+
+def _settled(value: Any, *, is_value: bool) -> Any:
+    """Mark the long integers within a ``Value``, and make integers of all others."""
+    if isinstance(value, _Long):
+        return f"{_MARK}{value}" if is_value else int(value)
+    if isinstance(value, dict):
+        return {
+            key: _settled(item, is_value=is_value or key in _VALUES)
+            for key, item in cast("dict[str, Any]", value).items()
+        }
+    if isinstance(value, list):
+        return [_settled(item, is_value=is_value) for item in value]  # pyright: ignore[reportUnknownVariableType] -- JSON
+    return value
 
 
 def marked(value: Any) -> Any:

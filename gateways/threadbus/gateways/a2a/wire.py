@@ -1,15 +1,17 @@
 """What the protocol's library leaves undone between its JSON and the wire, as one ASGI layer.
 
-Coming in: a body of another kind than JSON gets the protocol's own error, large integers are kept
-exact (:mod:`.exact`), and a filter for a status that does not exist is refused instead of being
-taken for no filter. Going out: integers are put back, U+0085, U+2028 and U+2029 are escaped
-(readers that split lines as Python does would cut a stream there), an event of a stream carries
-its position as ``id``, and the media type is plain JSON for who does not name the protocol's own.
+Coming in: a body of another kind than JSON, or one that UTF-8 cannot carry back, gets the
+protocol's own error, large integers are kept exact (:mod:`.exact`), and a filter for a status that
+does not exist is refused instead of being taken for no filter. Going out: integers are put back,
+U+0085, U+2028 and U+2029 are escaped (readers that split lines as Python does would cut a stream
+there), an event of a stream carries its position as ``id``, and the media type is plain JSON for
+who does not name the protocol's own.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Final, cast
 from urllib.parse import parse_qs
 
@@ -27,6 +29,7 @@ _SEPARATORS: Final = (
     ("\u2028".encode(), b"\\u2028"),
     ("\u2029".encode(), b"\\u2029"),
 )
+_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 _POSITION: Final = f'"{POSITION}"'.encode()
 _JSON: Final = b"application/json"
 _A2A_JSON: Final = A2A_JSON_MEDIA_TYPE.encode()
@@ -59,6 +62,10 @@ class Wire:
                 return
             if not _is_utf8(body):
                 await _refuse(scope, send, _PARSE, "PARSE_ERROR", "The body is not UTF-8.")
+                return
+            if _has_lone_surrogate(body):
+                error = "The body has an escape of half a character (a lone surrogate)."
+                await _refuse(scope, send, _PARSE, "PARSE_ERROR", error)
                 return
             if _asks_for_unknown_status(_status_of(body)):
                 await _refuse(scope, send, _INVALID_PARAMS, "INVALID_PARAMS", _UNKNOWN, body)
@@ -159,6 +166,20 @@ def _is_utf8(body: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def _has_lone_surrogate(body: bytes) -> bool:
+    """Whether a JSON text holds what no UTF-8 carries: the library would fail while it answers."""
+    if not _SURROGATE.search(body):
+        return False
+    try:
+        json.dumps(json.loads(body), ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return True
+    except (ValueError, RecursionError):
+        # The library says what is wrong with it.
+        return False
+    return False
 
 
 def _status_of(body: bytes) -> object:
