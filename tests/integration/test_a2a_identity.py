@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import time
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from jwt.algorithms import ECAlgorithm
 from tests.support.a2a_agent import agent as tck
 from tests.support.a2a_gateway import Client, gateway, message
 from threadbus.agents import Agent, Mention
+from tests.support.eventually import eventually
+from tests.support.running_agents import running as running_agent
 from threadbus.gateways.a2a.signing import card_signer
 from threadbus.gateways.errors import InvalidOptionError
 from threadbus.gateways.principals import add_token
@@ -78,8 +81,16 @@ async def test_cards(bus_url: str) -> None:
                 one.headers["last-modified"],
                 "Mon, 01 Jan 2001 00:00:00 GMT",
                 "no date at all",
+                "Mon, 30 Nov 99999999999 00:00:00 GMT",
+                "Mon, 01 Jan 0001 00:00:00 -0000",
             )
         ]
+        tag = one.headers["etag"]
+        tagged = [
+            await client.http.get(entry["card"], headers={"If-None-Match": tags})
+            for tags in (f'"x, y", {tag}', tag.removeprefix("W/"), "*", '"a*b"', tag[3:-1])
+        ]
+        head = await client.http.head(entry["card"])
         both = {
             "If-None-Match": 'W/"other"',
             "If-Modified-Since": one.headers["last-modified"],
@@ -94,10 +105,37 @@ async def test_cards(bus_url: str) -> None:
     assert one.json()["supportedInterfaces"][0]["url"] == f"{client.url}/agents/tck/rpc"
     assert one.headers["last-modified"].endswith("GMT")
     assert (same.status_code, same.content) == (304, b"")
-    assert [response.status_code for response in dated] == [304, 200, 200]
+    assert [response.status_code for response in dated] == [304, 200, 200, 200, 200]
+    assert [response.status_code for response in tagged] == [304, 304, 304, 200, 200]
+    assert (head.status_code, head.content, head.headers["etag"]) == (200, b"", tag)
     assert tag_counts.status_code == 200
     assert missing.status_code == 404
     assert task["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
+async def test_a_card_that_changes_has_another_date(bus_url: str) -> None:
+    """Who asks by date alone hears of an agent that went away, and of a gateway that is another."""
+    async with gateway(bus_url) as (client, bus):
+        url = client.url + "/.well-known/agent-card.json"
+        async with running_agent(tck.renamed("leaves"), bus):
+            before = await client.http.get(url)
+            one = await client.http.get(f"{client.url}/agents/leaves/.well-known/agent-card.json")
+        dated = {"If-Modified-Since": before.headers["last-modified"]}
+
+        async def is_told() -> bool:
+            return (await client.http.get(url, headers=dated)).status_code == 200
+
+        await eventually(is_told, "the agent that went away is not on the card any more")
+        then = parsedate_to_datetime(one.headers["last-modified"]).timestamp()
+        await eventually(lambda: time.time() >= then + 1, "it is another second")
+    async with gateway(bus_url) as (other, _):
+        dated = {"If-Modified-Since": one.headers["last-modified"]}
+        again = await other.http.get(
+            f"{other.url}/agents/leaves/.well-known/agent-card.json", headers=dated
+        )
+
+    assert "leaves" in {skill["id"] for skill in before.json()["skills"]}
+    assert again.status_code == 200
 
 
 async def test_a_removed_participant_sees_it_no_more(bus_url: str) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+import time
 from collections.abc import Callable
 from email.utils import formatdate, parsedate_to_datetime
 from typing import Any, Final
@@ -47,6 +49,8 @@ from threadbus.schemas import (
 )
 
 FILES: Final = "/files"
+# Weak or strong, as caches may have made of it.
+_TAG: Final = re.compile(r'(?:W/)?"([^"]*)"')
 _CACHE: Final = "public, max-age=60"
 
 Sign = Callable[[pb.AgentCard], pb.AgentCard]
@@ -73,6 +77,8 @@ class Application:
         self._cards = cards
         self._started_at = started_at
         self._sign = sign
+        self._versions: dict[str, tuple[str, int]] = {}
+        """Of each card, by the agent's name: what it is, and since when."""
 
     def build(
         self,
@@ -121,29 +127,44 @@ class Application:
 
     async def _bus_card(self, request: Request) -> Response:
         living = await self._agents.living()
-        changed = max((agent.record.registered_at for agent in living), default=0) / 1e9
-        return self._card(request, bus_card(living, self._cards), max(changed, self._started_at))
+        changed = max((agent.record.registered_at for agent in living), default=0)
+        return self._card(request, "", bus_card(living, self._cards), changed)
 
     async def _agent_card(self, request: Request) -> Response:
         agent = await self._agents.find(request.path_params["agent"])
         if agent is None:
             return JSONResponse({"error": "there is no such agent"}, 404)
-        changed = agent.record.registered_at / 1e9
-        return self._card(request, agent_card(agent, self._cards), changed or self._started_at)
+        card = agent_card(agent, self._cards)
+        return self._card(request, agent.name, card, agent.record.registered_at)
 
-    def _card(self, request: Request, card: pb.AgentCard, changed: float) -> Response:
+    def _card(self, request: Request, name: str, card: pb.AgentCard, registered: int) -> Response:
         body = json.dumps(agent_card_to_dict(card), sort_keys=True).encode()
+        # Of the unsigned card: a signature may differ each time and says nothing more.
+        tag = hashlib.sha256(body).hexdigest()
+        changed = self._changed(name, tag, registered)
         headers = {
-            # Of the unsigned card: a signature may differ each time and says nothing more.
-            "ETag": f'W/"{hashlib.sha256(body).hexdigest()}"',
+            "ETag": f'W/"{tag}"',
             "Last-Modified": formatdate(changed, usegmt=True),
             "Cache-Control": _CACHE,
         }
-        if _is_known(request, headers["ETag"], changed):
+        if _is_known(request, tag, changed):
             return Response(status_code=304, headers=headers)
         if self._sign is not None:
             body = json.dumps(agent_card_to_dict(self._sign(card)), sort_keys=True).encode()
         return Response(body, headers=headers, media_type="application/json")
+
+    def _changed(self, name: str, tag: str, registered: int) -> int:
+        """Return since which second a card is as it is.
+
+        No registration tells of an agent that went away, or of a gateway with other options.
+        """
+        known, since = self._versions.get(name, (tag, 0))
+        if known != tag:
+            # Twice in a second are two changes, too.
+            since = max(int(time.time()), since + 1)
+        since = since or int(max(registered / 1e9, self._started_at))
+        self._versions[name] = (tag, since)
+        return since
 
     async def _catalogue(self, request: Request) -> Response:
         """List every living agent and where its card is."""
@@ -182,9 +203,10 @@ class Application:
             content = await self._bus.artifacts.get(part)
         except ArtifactError:
             return JSONResponse({"error": "the content is gone or damaged"}, 410)
+        name = quote(part.name or "content", safe="")
         headers = {
             # A file of an agent's is never a page of this site.
-            "Content-Disposition": f"attachment; filename*=UTF-8''{quote(part.name or 'content')}",
+            "Content-Disposition": f"attachment; filename*=UTF-8''{name}",
             "X-Content-Type-Options": "nosniff",
             "Content-Security-Policy": "sandbox; default-src 'none'",
         }
@@ -207,15 +229,15 @@ def link(base: str, task: TaskId, part: ReferencePart) -> str:
     return f"{base}{FILES}/{task}/{part.sha256}"
 
 
-def _is_known(request: Request, tag: str, changed: float) -> bool:
+def _is_known(request: Request, tag: str, changed: int) -> bool:
     """Whether a client has what it asks for; what it says of the tag counts before the time."""
     tags = request.headers.get("if-none-match")
     if tags is not None:
-        return "*" in tags or tag in tags
+        return tags.strip() == "*" or tag in _TAG.findall(tags)
     since = request.headers.get("if-modified-since", "")
     try:
-        return bool(since) and int(changed) <= parsedate_to_datetime(since).timestamp()
-    except ValueError:
+        return bool(since) and changed <= parsedate_to_datetime(since).timestamp()
+    except (ValueError, OverflowError):
         return False
 
 
