@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 from tests.support.a2a_remote import REMOTE, Remote, joined
 from tests.support.eventually import eventually
 from tests.support.running_agents import find, log_of
+from threadbus.bus import BusSettings, connect
 from threadbus.gateways.a2a.remote import RemoteAgent
 from threadbus.gateways.errors import MissingExtraError, RemoteError
 from threadbus.gateways.web.serving import Address, serving
@@ -164,6 +165,19 @@ async def test_a_cancelled_task_is_cancelled_there(bus_url: str) -> None:
             await server.executor.started.wait()
             await bus.tasks.cancel(task)
             await server.executor.cancelled.wait()
+
+
+async def test_cancelled_while_it_was_away(bus_url: str) -> None:
+    """Back again, it is not asked what nobody wants to know any more."""
+    server = Remote()
+    async with connect(BusSettings(url=bus_url), name="user") as bus:
+        task = (await bus.tasks.open("too late", to=[REMOTE])).event.task
+        await bus.tasks.cancel(task)
+    async with server.running() as port, joined(bus_url, port) as bus:
+        answer = await bus.ask("in time", to=[REMOTE])
+
+    assert answer.text == "heard in time\u2028"
+    assert not any("too late" in body for body in server.asked)
 
 
 async def test_gone_and_back(bus_url: str) -> None:

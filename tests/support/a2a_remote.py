@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
@@ -90,6 +91,10 @@ class Executor(AgentExecutor):
         if text == "wait":
             self.started.set()
             await asyncio.Event().wait()
+        if text == "flood":
+            for number in itertools.count():
+                await updater.add_artifact([pb.Part(text=str(number))], name=f"piece {number}")
+                await asyncio.sleep(0)
         if text == "file":
             parts = [pb.Part(text="one ")]
             await updater.add_artifact(parts, artifact_id="a", name="log", last_chunk=False)

@@ -12,8 +12,8 @@ import grpc
 import grpc.aio
 
 from threadbus.gateways.a2a.transport import MAX_ANSWER_BYTES
+from threadbus.gateways.web.ssrf import Target
 
-_SCHEMES: Final = {"http": False, "grpc": False, "https": True, "grpcs": True}
 _OPTIONS: Final = (
     ("grpc.max_receive_message_length", MAX_ANSWER_BYTES),
     ("grpc.max_send_message_length", MAX_ANSWER_BYTES),
@@ -45,21 +45,31 @@ class _NamedStream(_Named, grpc.aio.UnaryStreamClientInterceptor):
         return await continuation(self.with_headers(client_call_details), request)
 
 
-def open_channel(address: str, headers: Mapping[str, str], *, is_secure: bool) -> grpc.aio.Channel:
+def open_channel(
+    target: str, headers: Mapping[str, str], *, is_secure: bool, pinned: Target | None
+) -> grpc.aio.Channel:
     """Return a channel; nothing is connected before the first call.
 
     Args:
-        address: what the card says, as ``HOST:PORT`` or with a scheme.
+        target: ``HOST:PORT``.
         headers: sent along with each call.
-        is_secure: whether it is TLS where the address has no scheme.
+        is_secure: whether it is TLS.
+        pinned: the IP that it has to go to; None where the name is looked up.
     """
-    scheme, found, rest = address.partition("://")
-    target = (rest if found else address).rstrip("/")
     interceptors: list[grpc.aio.ClientInterceptor] = []
     if headers:
         interceptors += [_NamedCall(headers), _NamedStream(headers)]
-    if _SCHEMES.get(scheme.lower(), is_secure) if found else is_secure:
-        return grpc.aio.secure_channel(
-            target, grpc.ssl_channel_credentials(), options=_OPTIONS, interceptors=interceptors
+    options: list[tuple[str, Any]] = [*_OPTIONS]
+    if pinned is not None:
+        # The authority, and the certificate, stay those of the name.
+        options.append(("grpc.default_authority", target))
+        options.append(("grpc.ssl_target_name_override", pinned.host))
+        is_six = ":" in pinned.ip
+        target = (
+            f"ipv6:[{pinned.ip}]:{pinned.port}" if is_six else f"ipv4:{pinned.ip}:{pinned.port}"
         )
-    return grpc.aio.insecure_channel(target, options=_OPTIONS, interceptors=interceptors)
+    if is_secure:
+        return grpc.aio.secure_channel(
+            target, grpc.ssl_channel_credentials(), options=options, interceptors=interceptors
+        )
+    return grpc.aio.insecure_channel(target, options=options, interceptors=interceptors)

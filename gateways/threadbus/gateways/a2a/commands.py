@@ -18,6 +18,7 @@ from threadbus.gateways.cli import group
 from threadbus.schemas import parse_agent_name
 
 _MAX_WAIT_S: Final = 24 * 3600
+_MAX_SECRET_BYTES: Final = 16 * 1024
 _log: Final = SteadyLog("threadbus.gateways.a2a")
 
 
@@ -188,6 +189,12 @@ async def a2a_client(
     push_url: Annotated[
         str, typer.Option(help="Where it reaches that, http://… or https://….")
     ] = "",
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A host, or a private network, that its card may lead to beside its own; repeat."
+        ),
+    ] = None,
     look_every: Annotated[
         float, typer.Option(help="Seconds between two looks whether it is there.")
     ] = 10.0,
@@ -213,7 +220,12 @@ async def a2a_client(
         raise UsageError("--look-every", str(look_every), "0.1 to 3600 seconds")
     if push_url and not push_http:
         raise UsageError("--push-url", push_url, "it goes together with --push-http")
-    agent = RemoteAgent(remote, _secret(token_file), _secret(key_file))
+    agent = RemoteAgent(
+        remote,
+        _secret("--token-file", token_file),
+        _secret("--key-file", key_file),
+        tuple(allow or []),
+    )
     stop = asyncio.Event()
 
     def on_ready() -> None:
@@ -233,14 +245,19 @@ async def a2a_client(
     _log.info("stopped in order", agent=name)
 
 
-def _secret(path: Path | None) -> str:
+def _secret(option: str, path: Path | None) -> str:
     """Return the one line of a file."""
     if path is None:
         return ""
     try:
-        return path.read_text(encoding="ascii").strip()
+        with path.open("rb") as file:
+            text = file.read(_MAX_SECRET_BYTES + 1).decode("ascii").strip()
     except (OSError, UnicodeError) as error:
-        raise UsageError("FILE", str(path), f"it cannot be read: {error}") from error
+        raise UsageError(option, str(path), f"it cannot be read: {error}") from error
+    if not 1 <= len(text) <= _MAX_SECRET_BYTES or not text.isprintable():
+        wanted = f"it is one line of 1 to {_MAX_SECRET_BYTES:,} printable ASCII characters"
+        raise UsageError(option, str(path), wanted)
+    return text
 
 
 def _usual_key() -> Path:

@@ -30,7 +30,9 @@ from threadbus.gateways.a2a.remote import (
 )
 from threadbus.gateways.a2a.view import INTERRUPTED, TERMINAL
 from threadbus.gateways.errors import RemoteError
+from threadbus.schemas import shorten
 
+_STATES: Final = frozenset(pb.TaskState.values()) - {pb.TASK_STATE_UNSPECIFIED}
 _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 20.0
 _TRIES: Final = 8
@@ -98,8 +100,10 @@ class RemoteTask:
             try:
                 async with aclosing(self._once(pending)) as responses:
                     async for response in responses:
-                        pending, tries, pause = None, 0, _FIRST_PAUSE_S
+                        pending, tries = None, 0
                         self._take(response)
+                        if self._has_changed or self.stands:
+                            pause = _FIRST_PAUSE_S
                         if not self.task.id and self.message is None:
                             raise RemoteError(self._agent.url, "its answer names no task")
                         yield response
@@ -201,7 +205,7 @@ class RemoteTask:
         config.task_id = self.task.id
         try:
             await self._agent.asking.create_task_push_notification_config(config)
-        except (A2AError, httpx.HTTPError) as error:
+        except (A2AError, httpx.HTTPError, *UNREADABLE) as error:
             self._go_without_push(error)
         else:
             self._is_pushed = True
@@ -222,18 +226,36 @@ class RemoteTask:
                 yield response
 
     def _take(self, response: pb.StreamResponse) -> None:
+        self._has_changed = True
         match response.WhichOneof("payload"):
             case "task":
+                self._check(response.task.id, response.task.status)
                 self._has_changed = self.task != response.task
                 self.task.CopyFrom(response.task)
             case "message":
                 self.message = response.message
             case "status_update":
-                self.task.id = self.task.id or response.status_update.task_id
-                self.task.context_id = self.task.context_id or response.status_update.context_id
-                self.task.status.CopyFrom(response.status_update.status)
+                update = response.status_update
+                self._check(update.task_id, update.status)
+                self.task.id = self.task.id or update.task_id
+                self.task.context_id = self.task.context_id or update.context_id
+                self.task.status.CopyFrom(update.status)
+            case "artifact_update":
+                self._check(response.artifact_update.task_id)
             case _:
                 return
+
+    def _check(self, task: str, status: pb.TaskStatus | None = None) -> None:
+        """Check that an answer is about this task, and says where it stands.
+
+        Raises:
+            RemoteError: nobody would know what to wait for.
+        """
+        if task and self.task.id and task != self.task.id:
+            raise RemoteError(self._agent.url, f"its answer is about another task, {shorten(task)}")
+        if status is not None and status.state not in _STATES:
+            number = f" ({status.state})" if status.state else ""
+            raise RemoteError(self._agent.url, f"its task is in a state that is none{number}")
 
     async def say_farewell(self) -> None:
         """Take the configuration of the pushes away, if the remote agent still can be told."""
@@ -245,7 +267,7 @@ class RemoteTask:
         try:
             async with asyncio.timeout(_FAREWELL_S):
                 await self._agent.asking.delete_task_push_notification_config(request)
-        except (A2AError, httpx.HTTPError, TimeoutError) as error:
+        except (A2AError, httpx.HTTPError, TimeoutError, *UNREADABLE) as error:
             _log.info("a push configuration was not taken away", reason=told(error))
 
     async def cancel(self) -> None:
@@ -253,7 +275,7 @@ class RemoteTask:
         try:
             async with asyncio.timeout(CONNECT_S):
                 await self._agent.client.cancel_task(pb.CancelTaskRequest(id=self.task.id))
-        except (A2AError, httpx.HTTPError, TimeoutError) as error:
+        except (A2AError, httpx.HTTPError, TimeoutError, *UNREADABLE) as error:
             _log.info("a remote task was not cancelled", reason=told(error))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from collections.abc import Sequence
 from typing import Any, Final
 
 import httpx
@@ -11,8 +12,10 @@ from a2a.client import A2ACardResolver, Client, ClientConfig, ClientFactory
 from a2a.types import a2a_pb2 as pb
 from a2a.utils.errors import A2AError, TaskNotFoundError
 
+from threadbus.gateways.a2a.reach import Reach
 from threadbus.gateways.a2a.transport import MendingTransport
-from threadbus.gateways.errors import MissingExtraError, RemoteError
+from threadbus.gateways.errors import AddressRefusedError, MissingExtraError, RemoteError
+from threadbus.gateways.web.ssrf import Target
 
 CONNECT_S: Final = 10.0
 SILENCE_S: Final = 120.0
@@ -23,31 +26,42 @@ UNREADABLE: Final = (ValueError, TypeError, AttributeError, LookupError, Recursi
 
 _WEB: Final = ("JSONRPC", "HTTP+JSON")
 _GRPC: Final = "GRPC"
+_SCHEMES: Final = {"http": False, "grpc": False, "https": True, "grpcs": True}
+_MAX_INTERFACES: Final = 32
 
 
 class RemoteAgent:
     """A remote agent: its card, and its operations."""
 
-    def __init__(self, url: str, token: str = "", key: str = "") -> None:
+    def __init__(
+        self, url: str, token: str = "", key: str = "", allowed: Sequence[str] = ()
+    ) -> None:
         """Prepare; nothing is asked before :meth:`card`.
 
         Args:
             url: where the agent is; its card is below it.
             token: a bearer token that it takes.
             key: an API key that it takes, sent as ``X-API-Key``.
+            allowed: hosts and networks, not public ones, that its card may lead to all the same.
+
+        Raises:
+            AddressRefusedError: *url* is none.
+            InvalidOptionError: what is allowed is neither a host nor a network.
         """
         self.url = url.rstrip("/")
+        self._reach = Reach(url, allowed)
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         if key:
             self._headers["X-API-Key"] = key
         self._http = httpx.AsyncClient(
-            transport=MendingTransport(httpx.AsyncHTTPTransport(retries=1)),
+            transport=MendingTransport(httpx.AsyncHTTPTransport(retries=1), self._reach),
             timeout=httpx.Timeout(CONNECT_S, read=SILENCE_S),
             headers=self._headers,
         )
         self._client: Client | None = None
         self._asking: Client | None = None
         self._channels: dict[str, Any] = {}
+        self._targets: dict[str, Target | None] = {}
         self._card = pb.AgentCard()
         self.is_grpc = False
         """Whether it is spoken to over gRPC."""
@@ -74,13 +88,27 @@ class RemoteAgent:
                 card = await A2ACardResolver(self._http, self.url).get_agent_card()
             if self._client is None or card != self._card:
                 await self._meet(card)
-        except (A2AError, httpx.HTTPError, TimeoutError, *UNREADABLE) as error:
+        except (AddressRefusedError, A2AError, httpx.HTTPError, TimeoutError, *UNREADABLE) as error:
             raise RemoteError(self.url, told(error)) from error
         return self._card
 
     async def _meet(self, card: pb.AgentCard) -> None:
-        """Make the ways to speak to it."""
-        offered = {interface.protocol_binding for interface in card.supported_interfaces}
+        """Make the ways to speak to it, of those that its card may lead to."""
+        usable = pb.AgentCard()
+        usable.CopyFrom(card)
+        del usable.supported_interfaces[:]
+        refused: AddressRefusedError | None = None
+        self._targets.clear()
+        for interface in card.supported_interfaces[:_MAX_INTERFACES]:
+            try:
+                await self._see(interface)
+            except AddressRefusedError as error:
+                refused = error
+            else:
+                usable.supported_interfaces.append(interface)
+        if refused is not None and not usable.supported_interfaces:
+            raise refused
+        offered = {interface.protocol_binding for interface in usable.supported_interfaces}
         is_grpc = _GRPC in offered and not offered.intersection(_WEB)
         config = ClientConfig(
             httpx_client=self._http,
@@ -90,9 +118,21 @@ class RemoteAgent:
             polling=True,
         )
         await self._close_channels()
-        client = ClientFactory(config).create(card)
-        asking = ClientFactory(dataclasses.replace(config, streaming=False)).create(card)
+        client = ClientFactory(config).create(usable)
+        asking = ClientFactory(dataclasses.replace(config, streaming=False)).create(usable)
         self._client, self._asking, self._card, self.is_grpc = client, asking, card, is_grpc
+
+    async def _see(self, interface: pb.AgentInterface) -> None:
+        """Check where a way leads.
+
+        Raises:
+            AddressRefusedError: to where nothing may be sent.
+        """
+        url = interface.url
+        if interface.protocol_binding == _GRPC:
+            is_secure, target = grpc_target(url, is_secure=self.url.startswith("https://"))
+            url = f"{'https' if is_secure else 'http'}://{target}"
+        self._targets[interface.url] = await self._reach.check(url)
 
     def _channel(self, address: str) -> Any:
         try:
@@ -100,8 +140,9 @@ class RemoteAgent:
         except ModuleNotFoundError as error:
             raise MissingExtraError("grpc", str(error.name)) from error
         if address not in self._channels:
+            is_secure, target = grpc_target(address, is_secure=self.url.startswith("https://"))
             self._channels[address] = open_channel(
-                address, self._headers, is_secure=self.url.startswith("https://")
+                target, self._headers, is_secure=is_secure, pinned=self._targets.get(address)
             )
         return self._channels[address]
 
@@ -129,6 +170,18 @@ class RemoteAgent:
     def pushes(self) -> bool:
         """Whether its card offers push notifications."""
         return self._card.capabilities.push_notifications
+
+
+def grpc_target(address: str, *, is_secure: bool) -> tuple[bool, str]:
+    """Return whether an address of gRPC is TLS, and its ``HOST:PORT``.
+
+    Args:
+        address: what a card says, as ``HOST:PORT`` or with a scheme.
+        is_secure: what it is where it has no scheme, or none that is known.
+    """
+    scheme, found, rest = address.partition("://")
+    target = (rest if found else address).rstrip("/")
+    return (_SCHEMES.get(scheme.lower(), is_secure) if found else is_secure), target
 
 
 def told(error: BaseException) -> str:

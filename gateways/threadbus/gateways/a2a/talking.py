@@ -52,6 +52,8 @@ _QUESTIONS: Final = 100
 _ID_WAIT_S: Final = 2.0
 _ANSWER_WAIT: Final = timedelta(days=1)
 _MAX_NOTES: Final = 10_000
+_MAX_CHUNKS: Final = 10_000
+_MAX_ARTIFACT_BYTES: Final = 1024**3
 
 
 class Talk:
@@ -78,10 +80,15 @@ class Talk:
         self._saved: dict[str, int] = {}
         self._first: dict[str, EventId] = {}
         self._about: dict[str, DataPart] = {}
-        self._artifacts: dict[str, list[Part]] = {}
+        self._newest: tuple[str, list[Part]] = ("", [])
+        """The artifact that was begun last, as far as an answer has room for it."""
+        self._chunks = 0
+        self._bytes = 0
 
     async def run(self) -> Reply:
         """Send the mention, pass on what comes of it, and return the end.
+
+        A super-task that is over meanwhile is nothing to ask for.
 
         Raises:
             GiveUpError: the remote agent's task failed, or what it says cannot be taken.
@@ -94,9 +101,16 @@ class Talk:
                 bell = stack.enter_context(self._bells.hung(self._mention.event.id))
                 self._remote = RemoteTask(self._agent, bell, self._mention.traceparent)
             context = await self._look_back()
+            if await _has_ended(self._mention):
+                # While it waited for the remote agent, or an attempt of before was being stopped.
+                if self._is_known:
+                    await self._remote.cancel()
+                return None
             try:
                 return await self._converse(context)
             except (ForeignPartError, LimitExceededError) as error:
+                if self._remote.task.id and not self._remote.is_over:
+                    await self._remote.cancel()
                 raise GiveUpError(f"what the remote agent says cannot be taken: {error}") from error
             except (asyncio.CancelledError, ThreadClosedError, NotAParticipantError):
                 # The task may have ended in any step, or this process ends and goes on later.
@@ -213,7 +227,7 @@ class Talk:
     async def _pass_on(self, said: pb.Message) -> None:
         """Tell how far the work is; what was told already is told once."""
         note = clean_text(text_of(to_bus(said.parts)), MAX_NOTE_CHARS) if said.parts else ""
-        key = said.message_id or hashlib.sha256(note.encode()).hexdigest()
+        key = _key(said.message_id) or hashlib.sha256(note.encode()).hexdigest()
         if not note or key in self._noted or len(self._noted) >= _MAX_NOTES:
             return
         self._noted.add(key)
@@ -228,11 +242,16 @@ class Talk:
         await mention.bus.publish_live(mention.task, mention.thread, live)
 
     async def _save(self, artifact: pb.Artifact, *, whole: bool, more: bool = False) -> None:
-        """Save the parts of an artifact that are not saved yet, each as a chunk."""
-        key = artifact.artifact_id
+        """Save the parts of an artifact that are not saved yet, each as a chunk.
+
+        Raises:
+            LimitExceededError: the remote agent has sent more than a task may hold.
+        """
+        key = _key(artifact.artifact_id)
         had = self._saved.get(key, 0)
         new = artifact.parts[had:] if whole else artifact.parts
         for number, part in enumerate(new, had):
+            self._count(part)
             (saved, *_) = to_bus([part])
             about = gathered([part], artifact.metadata)
             if about is not None and about != self._about.get(key):
@@ -241,11 +260,24 @@ class Talk:
                 await self._chunk(artifact, f"{number}:about", about, more=True)
             is_last = number + 1 == had + len(new)
             await self._chunk(artifact, str(number), saved, more=more or not is_last)
-            self._artifacts.setdefault(key, []).append(saved)
+            if key not in self._saved:
+                self._newest = (key, [])
+            if key == self._newest[0] and len(self._newest[1]) < MAX_PARTS:
+                self._newest[1].append(saved)
             self._saved[key] = number + 1
 
+    def _count(self, part: pb.Part) -> None:
+        self._chunks += 1
+        self._bytes += part.ByteSize()
+        for what, count, limit in (
+            ("pieces of artifacts", self._chunks, _MAX_CHUNKS),
+            ("bytes of artifacts", self._bytes, _MAX_ARTIFACT_BYTES),
+        ):
+            if count > limit:
+                raise LimitExceededError(what, count, limit, "make them several tasks")
+
     async def _chunk(self, artifact: pb.Artifact, place: str, part: Part, *, more: bool) -> None:
-        key = artifact.artifact_id
+        key = _key(artifact.artifact_id)
         added = await self._mention.append(
             ArtifactAdded(
                 name=clean_text(artifact.name or key, MAX_TITLE_CHARS) or "artifact",
@@ -310,8 +342,8 @@ class Talk:
     def _answer(self) -> Reply:
         """Return what the task ended with: its last words, or else its last artifact."""
         said = self._said()
-        if not said and self._artifacts:
-            said = tuple(list(self._artifacts.values())[-1])
+        if not said:
+            said = tuple(self._newest[1])
         return _reply(said or (TextPart("Done."),))
 
     def _id(self, what: str) -> EventId:
@@ -320,6 +352,12 @@ class Talk:
 
 def _reply(parts: Parts) -> Reply:
     return list(parts[:MAX_PARTS])
+
+
+def _key(foreign: str) -> str:
+    """Return what a remote agent calls something, in a length that can be kept ten thousandfold."""
+    is_short = len(foreign) <= MAX_WORD_CHARS
+    return foreign if is_short else hashlib.sha256(foreign.encode()).hexdigest()
 
 
 def _no_link(part: ReferencePart) -> str:

@@ -27,16 +27,23 @@ class Target(NamedTuple):
     port: int
     ip: str
 
+    @property
+    def pinned(self) -> str:
+        """The same address with the IP in place of the name."""
+        address = Address(urlsplit(self.url), self.host, self.port)
+        return address.pinned(ipaddress.ip_address(self.ip))
+
 
 class Screen:
     """Says which addresses may be sent to."""
 
-    def __init__(self, allowed: Sequence[str] = ()) -> None:
+    def __init__(self, allowed: Sequence[str] = (), *, option: str = "--push-allow") -> None:
         """Prepare.
 
         Args:
             allowed: hosts (``hooks.example``, ``hooks.example:8080``) that may have any IP and
                 may be reached over http; networks (``10.1.0.0/16``) that may be sent to.
+            option: where an operator gives them.
 
         Raises:
             InvalidOptionError: one is neither.
@@ -49,7 +56,7 @@ class Screen:
             except ValueError:
                 if not entry or "/" in entry or entry != entry.strip():
                     raise InvalidOptionError(
-                        "--push-allow",
+                        option,
                         entry,
                         "it is a host, host:port, or a network (10.0.0.0/8)",
                     ) from None
@@ -90,7 +97,7 @@ async def post_pinned(
     address = Address(urlsplit(target.url), target.host, target.port)
     request = http.build_request(
         "POST",
-        address.pinned(ipaddress.ip_address(target.ip)),
+        target.pinned,
         content=body,
         headers={**headers, "Host": address.host_header},
         # The certificate has to be that of the name, not of the IP.
