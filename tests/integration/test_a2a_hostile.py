@@ -23,6 +23,7 @@ from tests.support.eventually import eventually
 from threadbus.bus import AppendError
 from threadbus.gateways.a2a.log import TaskLog
 from threadbus.gateways.principals import add_token
+from threadbus.gateways.web.leaving import UntilGone
 from threadbus.gateways.web.serving import Address
 
 SECRET = "secret=abc"  # noqa: S105 - must not be seen
@@ -206,6 +207,42 @@ async def test_connections_that_are_cut(bus_url: str) -> None:
             seen += [event async for event in stream]
 
     assert pieces(seen) == [*(f"piece {number}" for number in range(6)), "answer"]
+
+
+async def test_clients_that_give_up(bus_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for the end of a task for a client that is gone; the task goes on."""
+    monkeypatch.setattr(UntilGone.__init__, "__defaults__", (0.1,))
+    stepper = Stepper("patient")
+    async with gateway(bus_url, stepper.agent) as (client, _):
+        before = len(asyncio.all_tasks())
+        sent = json.dumps(
+            {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": message("given up")}
+        ).encode()
+        head = b"POST /rpc HTTP/1.1\r\nHost: 127.0.0.1\r\nA2A-Version: 1.0\r\n"
+        head += b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(sent)
+        for _ in range(30):
+            _, writer = await asyncio.open_connection(
+                "127.0.0.1", int(client.url.rpartition(":")[2])
+            )
+            writer.write(head + sent)
+            await writer.drain()
+            writer.close()
+
+        async def is_begun() -> bool:
+            tasks = (await client.result("ListTasks", {}))["tasks"]
+            return any(task["status"]["state"] == "TASK_STATE_WORKING" for task in tasks)
+
+        await eventually(is_begun, "the message was delivered all the same")
+
+        def is_clean() -> bool:
+            # The agent has begun its turn, which is a few; a wait each would be 30 and more.
+            return len(asyncio.all_tasks()) < before + 8
+
+        await eventually(is_clean, "nobody waits for the clients that left")
+        stepper.step(6)
+        task = await client.send("given up")
+
+    assert task["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
 async def test_a_hundred_times_the_rate(bus_url: str, tmp_path: Path) -> None:

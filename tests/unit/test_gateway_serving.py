@@ -159,6 +159,57 @@ async def test_stop_cuts_at_the_deadline() -> None:
         await asked
 
 
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [],
+        [b"GET / HTTP/1.1\r\nHost: x\r\n"],
+        [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"G"],
+        [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\r\n"],
+    ],
+)
+async def test_heads_that_never_end(pieces: list[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection that never says what it wants is closed, and does not keep others out."""
+    monkeypatch.setattr("threadbus.gateways.web.serving._HEAD_S", 0.5)
+    async with serving(_hello, Address("127.0.0.1", 0), max_connections=9) as served:
+        host, port = served.address
+        slow = [await asyncio.open_connection(host, port) for _ in range(8)]
+        async with asyncio.timeout(30):
+            for reader, writer in slow[:4]:
+                for piece in pieces:
+                    writer.write(piece)
+                    if piece.endswith(b"\r\n\r\n"):
+                        await reader.readuntil(b"\r\n\r\n")
+            for reader, _ in slow:
+                await reader.read()
+        answer = await _get(served.address)
+        for _, writer in slow:
+            writer.close()
+
+    assert answer.startswith(b"HTTP/1.1 200")
+
+
+async def test_a_long_answer_is_no_slow_head(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request that is worked on for long is left alone, while a later connection is closed."""
+    monkeypatch.setattr("threadbus.gateways.web.serving._HEAD_S", 0.5)
+    asked, is_closed = asyncio.Event(), asyncio.Event()
+
+    async def wait(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            asked.set()
+            await is_closed.wait()
+        await _hello(scope, receive, send)
+
+    async with asyncio.timeout(30), serving(wait, Address("127.0.0.1", 0)) as served:
+        answer = asyncio.create_task(_get(served.address))
+        await asked.wait()
+        reader, writer = await asyncio.open_connection(*served.address)
+        assert await reader.read() == b""
+        is_closed.set()
+        writer.close()
+        assert (await answer).startswith(b"HTTP/1.1 200")
+
+
 async def test_serve_until_a_stop() -> None:
     """Waiting for a stop ends with it, and raises where the server ends first."""
     stop = asyncio.Event()

@@ -38,6 +38,7 @@ from threadbus.gateways.a2a.cards import (
 from threadbus.gateways.a2a.handler import Handler
 from threadbus.gateways.a2a.log import TaskLog
 from threadbus.gateways.a2a.wire import Wire
+from threadbus.gateways.web.leaving import UntilGone
 from threadbus.gateways.web.limits import BodyLimit, RateLimit
 from threadbus.schemas import (
     ArtifactAdded,
@@ -118,7 +119,7 @@ class Application:
             ),
         ]
         app: ASGIApp = Starlette(routes=routes)
-        app = Wire(app)
+        app = UntilGone(Wire(app))
         app = BodyLimit(app, max_body_bytes)
         app = RateLimit(app, per_second, burst, lambda scope: caller_in(scope).principal)
         return authentication(app)

@@ -23,6 +23,10 @@ DEFAULT_MAX_CONNECTIONS: Final = 2000
 _MAX_PORT: Final = 65_535
 _BACKLOG: Final = 1024
 _KEEP_ALIVE_S: Final = 75
+_HEAD_S: Final = 30.0
+"""How long a connection may take to begin its request, or to end the head of it."""
+_TICKS: Final = 10
+"""In how many ticks of the server, of a tenth of a second, it is looked at once."""
 _GRACE_S: Final = 5.0
 """What the server itself may take after the deadline, to end its lifespan."""
 
@@ -82,6 +86,23 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.ready = asyncio.Event()
+        self._waiting: dict[Any, float] = {}
+        """The connections without a request, and since when."""
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % _TICKS == 0:
+            self._close_slow()
+        return await super().on_tick(counter)
+
+    def _close_slow(self) -> None:
+        """Close connections that never say what they want: the server itself waits for ever."""
+        now = asyncio.get_running_loop().time()
+        connections: set[Any] = set(self.server_state.connections)
+        waiting = {one: self._waiting.get(one, now) for one in connections if _is_idle(one)}
+        self._waiting = waiting
+        for connection, since in waiting.items():
+            if now - since >= _HEAD_S:
+                connection.transport.close()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         try:
@@ -94,6 +115,13 @@ class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Generator[None]:
         yield
+
+
+def _is_idle(connection: Any) -> bool:
+    """Whether a connection of the server has no request, and no timer of the server's own."""
+    cycle = connection.cycle
+    is_between = cycle is None or cycle.response_complete
+    return is_between and connection.timeout_keep_alive_task is None
 
 
 @asynccontextmanager
