@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import time
@@ -19,10 +20,10 @@ from google.protobuf import json_format
 from jwt.algorithms import ECAlgorithm
 
 from tests.support.a2a_agent import agent as tck
-from tests.support.a2a_gateway import Client, gateway, message
-from threadbus.agents import Agent, Mention
+from tests.support.a2a_gateway import PATIENCE_S, Client, Stepper, gateway, message, pieces
 from tests.support.eventually import eventually
 from tests.support.running_agents import running as running_agent
+from threadbus.agents import Agent, Mention
 from threadbus.gateways.a2a.signing import card_signer
 from threadbus.gateways.errors import InvalidOptionError
 from threadbus.gateways.principals import add_token
@@ -149,6 +150,63 @@ async def test_a_removed_participant_sees_it_no_more(bus_url: str) -> None:
 
     assert error["code"] == -32001
     assert asked["id"] not in {task["id"] for task in listed["tasks"]}
+
+
+async def test_a_removed_participant_hears_nothing_more(bus_url: str) -> None:
+    """A stream that runs already ends where its principal is taken out, before what follows."""
+    stepper = Stepper("removes")
+    async with gateway(bus_url, stepper.agent) as (client, bus):
+        sent = message("until removed", configuration={"returnImmediately": True})
+        task = TaskId((await client.result("SendMessage", sent))["task"]["id"])
+        agent = bus.acting_as("removes")
+        async with (
+            client.stream("SubscribeToTask", {"id": task}) as subscribed,
+            client.stream("SendStreamingMessage", message("until removed")) as sending,
+        ):
+            streams = [subscribed, sending]
+            seen = [[await anext(stream)] for stream in streams]
+            stepper.step()
+            for stream, events in zip(streams, seen, strict=True):
+                while "piece 0" not in pieces(events):
+                    events.append(await anext(stream))
+            await agent.threads.remove(task, MAIN_THREAD, "a2a-guest")
+            stepper.step(5)
+            async with asyncio.timeout(PATIENCE_S):
+                for stream, events in zip(streams, seen, strict=True):
+                    events += [event async for event in stream]
+
+    assert [pieces(events) for events in seen] == [["piece 0"], ["piece 0"]]
+
+
+async def test_two_principals_with_one_message_id(bus_url: str, tmp_path: Path) -> None:
+    """Who shares a task and calls a message as another one did has said something of its own."""
+    tokens = tmp_path / "tokens.json"
+    as_ada, as_bob = (
+        {"Authorization": f"Bearer {add_token(tokens, name)}"} for name in ("ada", "bob")
+    )
+    stepper = Stepper("shared")
+    bob = tck.renamed("bob")
+    async with gateway(bus_url, stepper.agent, bob, tokens=tokens) as (client, bus):
+
+        async def say(as_who: dict[str, str], text: str) -> dict[str, Any]:
+            config = {"returnImmediately": True}
+            sent = message("m-2", text, taskId=task, configuration=config)
+            found = await client.result("SendMessage", sent, headers=as_who)
+            return dict(found["task"])
+
+        sent = message("m-1", configuration={"returnImmediately": True})
+        task = (await client.result("SendMessage", sent, headers=as_ada))["task"]["id"]
+        own = await client.result("SendMessage", sent, headers=as_bob)
+        await bus.acting_as("ada").threads.add(TaskId(task), MAIN_THREAD, "bob")
+        await say(as_ada, "of ada")
+        await say(as_bob, "of bob")
+        last = await say(as_bob, "of bob")
+
+    assert own["task"]["id"] != task
+    assert [one["parts"][0]["text"] for one in last["history"] if one["messageId"] == "m-2"] == [
+        "of ada",
+        "of bob",
+    ]
 
 
 def signing_key(path: Path) -> ec.EllipticCurvePrivateKey:

@@ -18,7 +18,7 @@ from tests.support.running_agents import find, log_of
 from threadbus.gateways.a2a.sealing import Seal
 from threadbus.gateways.errors import SealError
 from threadbus.gateways.web.serving import Address, serving
-from threadbus.schemas import MentionDeadLettered, TaskId
+from threadbus.schemas import MAIN_THREAD, MentionDeadLettered, TaskClosed, TaskId
 
 
 class Hook:
@@ -250,6 +250,71 @@ async def test_configurations(bus_url: str, tmp_path: Path) -> None:
     assert not {found["id"] for found in tasks["tasks"]} & set(holders)
     assert {error["code"] for error in hidden} == {-32001}
     assert not any(HIDDEN in line or "8.8.8.8" in line for line in log)
+
+
+async def test_a_message_again_pushes_nothing_again(bus_url: str, tmp_path: Path) -> None:
+    """A message that is sent again with its configuration is one task that is pushed once."""
+    stepper = Stepper("pushes-once")
+    options: dict[str, Any] = {"push_key": tmp_path / "k", "push_allow": LOOPBACK}
+    async with hook() as told, gateway(bus_url, stepper.agent, **options) as (client, _):
+        sent = message(
+            "again",
+            configuration={
+                "returnImmediately": True,
+                "taskPushNotificationConfig": {"url": told.url},
+            },
+        )
+        task = (await client.result("SendMessage", sent))["task"]["id"]
+        stepper.step(2)
+        await told.until("piece 1")
+        for _ in range(2):
+            await client.result("SendMessage", sent)
+        listed = await client.result("ListTaskPushNotificationConfigs", {"taskId": task})
+        stepper.step(4)
+        await told.until("COMPLETED")
+
+    assert len(listed["configs"]) == 1
+    assert pieces(told.got) == [*(f"piece {number}" for number in range(6)), "answer"]
+
+
+async def test_who_is_removed_gets_no_pushes(bus_url: str, tmp_path: Path) -> None:
+    """Pushes to a principal that was taken out of the task end there, and the log says why."""
+    stepper = Stepper("pushes-no-more")
+    options: dict[str, Any] = {"push_key": tmp_path / "k", "push_allow": LOOPBACK}
+    async with hook() as told, gateway(bus_url, stepper.agent, **options) as (client, bus):
+        config = {"taskPushNotificationConfig": {"url": told.url}, "returnImmediately": True}
+        sent = message("no more pushes", configuration=config)
+        task = (await client.result("SendMessage", sent))["task"]["id"]
+        stepper.step()
+        await told.until("piece 0")
+        agent = bus.acting_as("pushes-no-more")
+        await agent.threads.remove(TaskId(task), MAIN_THREAD, "a2a-guest")
+        stepper.step(5)
+        title = f"push updates of {task}"
+        (holder,) = [row.task for row in await bus.tasks.list(limit=1000) if row.title == title]
+        (closed,) = await find(bus, holder, TaskClosed)
+
+    assert pieces(told.got) == ["piece 0"]
+    assert "takes part in the task no more" in str(closed.data)
+
+
+async def test_another_key(bus_url: str, tmp_path: Path) -> None:
+    """A gateway that could open no configuration of the others does not start beside them."""
+    options: dict[str, Any] = {"push_key": tmp_path / "k", "push_allow": LOOPBACK}
+    async with gateway(bus_url, tck, **options) as (client, _):
+        task = (await client.send("tck-input-required-key"))["id"]
+        config = {"taskId": task, "url": "https://8.8.8.8/a"}
+        await client.result("CreateTaskPushNotificationConfig", config)
+        with pytest.raises(SealError, match="another gateway of the bus has another one"):
+            async with gateway(bus_url, push_key=tmp_path / "other"):
+                pass
+        async with gateway(bus_url, **options):
+            pass
+    async with gateway(bus_url, push_key=tmp_path / "other") as (client, _):
+        error = await client.error("ListTaskPushNotificationConfigs", {"taskId": task})
+
+    assert error["code"] == -32603
+    assert "other" not in str(error)
 
 
 @pytest.mark.parametrize(

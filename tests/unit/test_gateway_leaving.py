@@ -46,7 +46,7 @@ async def test_nobody_is_waited_for() -> None:
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await _body(receive)
-        listens = asyncio.create_task(receive())
+        listens = asyncio.ensure_future(receive())
         is_waiting.set()
         try:
             await asyncio.Event().wait()

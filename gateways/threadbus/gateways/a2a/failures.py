@@ -26,7 +26,7 @@ from threadbus.bus import (
 from threadbus.bus import (
     TaskNotFoundError as NoSuchTaskError,
 )
-from threadbus.gateways.errors import GatewayError
+from threadbus.gateways.errors import GatewayError, SealError
 from threadbus.schemas import SchemaError
 
 _log: Final = SteadyLog("threadbus.gateways.a2a")
@@ -39,6 +39,10 @@ def told() -> Generator[None]:
         yield
     except A2AError:
         raise
+    except SealError as error:
+        # It names a file of the operator's.
+        _log.error("a push configuration cannot be read", reason=str(error))
+        raise InternalError("Something went wrong here; the operator's log says what.") from error
     except (SchemaError, GatewayError, ArtifactTooLargeError) as error:
         # These name a value of the request and its limit, and nothing else.
         raise InvalidParamsError(str(error)) from error

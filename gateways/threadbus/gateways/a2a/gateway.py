@@ -16,7 +16,7 @@ import msgspec
 from starlette.types import ASGIApp
 
 from threadbus.agents import AgentRunner
-from threadbus.bus import Bus, BusSettings, SteadyLog, connect
+from threadbus.bus import AgentNameTakenError, Bus, BusSettings, SteadyLog, connect
 from threadbus.gateways.a2a.app import Application, link
 from threadbus.gateways.a2a.authentication import Authentication, Finder
 from threadbus.gateways.a2a.callers import Agents
@@ -27,7 +27,7 @@ from threadbus.gateways.a2a.log import Stopping, TaskLog
 from threadbus.gateways.a2a.push import PUSHER, pusher
 from threadbus.gateways.a2a.sealing import Seal
 from threadbus.gateways.a2a.signing import card_signer
-from threadbus.gateways.errors import InvalidOptionError, MissingExtraError
+from threadbus.gateways.errors import InvalidOptionError, MissingExtraError, SealError
 from threadbus.gateways.principals import Principals
 from threadbus.gateways.web.limits import DEFAULT_MAX_BODY_BYTES, HostCheck, Rate
 from threadbus.gateways.web.serving import (
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 GATEWAY: Final = AgentName("a2a-gateway")
 GUEST: Final = AgentName("a2a-guest")
-_OWN: Final = "a2a-"
+_OWN: Final = frozenset({GATEWAY, PUSHER})
 _HOLDER: Final = "a2a-gateways"
 _PUSH_TIMEOUT_S: Final = 10.0
 _log: Final = SteadyLog("threadbus.gateways.a2a")
@@ -113,6 +113,7 @@ async def running(
         TokensFileError: the tokens cannot be used.
         ConnectError: there is no usable server.
         ListenError: the address cannot be listened on.
+        SealError: the key cannot be used, or the bus has gateways with another one.
 
     Cancellation: stops it as leaving does.
     """
@@ -156,7 +157,7 @@ async def running(
             old_clients=options.old_clients,
         )
         log = TaskLog(bus, lambda task, part: link(base, task, part), stopping)
-        agents = Agents(bus, lambda name: name.startswith(_OWN))
+        agents = Agents(bus, lambda name: name in _OWN)
         handler = Handler(
             bus,
             log,
@@ -246,24 +247,33 @@ async def _pushing(
         return
     # No proxy of the environment: the connection has to go to the IP that was screened.
     async with httpx.AsyncClient(trust_env=False, timeout=_PUSH_TIMEOUT_S) as http:
-        # Several gateways are replicas of one holder: a mention goes to any of them.
+        # Several gateways are replicas of one holder: a mention goes to any of them. One with
+        # another key could open nothing of what it gets.
         runner = AgentRunner(
-            pusher(log, seal, screen, http), bus.acting_as(PUSHER), holder=_HOLDER, replicas=2
+            pusher(log, seal, screen, http),
+            bus.acting_as(PUSHER),
+            holder=f"{_HOLDER}-{seal.name}",
+            replicas=2,
         )
         work = asyncio.create_task(runner.run(), name="threadbus.a2a.push")
         ready = asyncio.create_task(runner.ready.wait(), name="threadbus.a2a.push.ready")
         try:
             await asyncio.wait({work, ready}, return_when=asyncio.FIRST_COMPLETED)
             if work.done():
-                work.result()
+                try:
+                    work.result()
+                except AgentNameTakenError as error:
+                    raise SealError(
+                        seal.path, "another gateway of the bus has another one"
+                    ) from error
             yield
         finally:
             # What is being sent goes back at once, for another gateway.
             ready.cancel()
             work.cancel()
             await asyncio.wait({work})
-            if not work.cancelled() and (error := work.exception()) is not None:
-                _log.error("sending push notifications ended", reason=str(error))
+            if not work.cancelled() and (failure := work.exception()) is not None:
+                _log.error("sending push notifications ended", reason=str(failure))
 
 
 class _Late:

@@ -33,6 +33,7 @@ from threadbus.bus import Bus, ThreadClosedError
 from threadbus.gateways.a2a.callers import Agents, Caller, caller_of
 from threadbus.gateways.a2a.cards import CardSettings, agent_card, bus_card
 from threadbus.gateways.a2a.failures import told
+from threadbus.gateways.a2a.ids import event_of
 from threadbus.gateways.a2a.index import TaskIndex
 from threadbus.gateways.a2a.listing import Listing
 from threadbus.gateways.a2a.log import TaskLog, stands, trimmed
@@ -154,7 +155,7 @@ class Handler(RequestHandler):
             # Nobody waits longer for a beginning.
             for event in held or ():
                 yield event
-            async with aclosing(self._log.updates(view)) as updates:
+            async with aclosing(self._log.updates(view, caller.agent)) as updates:
                 async for update in updates:
                     yield update[1]
                     if stands(view, ends_interrupted=True) and _is_last(update):
@@ -183,7 +184,10 @@ class Handler(RequestHandler):
         self, caller: Caller, params: pb.SendMessageRequest, view: TaskView
     ) -> None:
         if params.configuration.HasField("task_push_notification_config"):
-            config = params.configuration.task_push_notification_config
+            config = pb.TaskPushNotificationConfig()
+            config.CopyFrom(params.configuration.task_push_notification_config)
+            # The same message again configures nothing again.
+            config.id = config.id or event_of(caller.agent, params.message.message_id, "push")
             # Of a new task everything, of one that goes on what is to come.
             after = view.bus.last_seq if params.message.task_id else 0
             await self._configs.create(caller, view, config, after)
@@ -246,7 +250,7 @@ class Handler(RequestHandler):
                     async for event, now in missed:
                         view = now
                         yield event
-            async with aclosing(self._log.updates(view)) as updates:
+            async with aclosing(self._log.updates(view, caller.agent)) as updates:
                 async for _, update in updates:
                     yield update
 

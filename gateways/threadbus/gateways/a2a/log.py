@@ -17,6 +17,7 @@ from a2a.types import a2a_pb2 as pb
 from threadbus.bus import ArtifactError, Bus, Entry
 from threadbus.gateways.a2a.view import Position, TaskView, Update
 from threadbus.schemas import (
+    AgentName,
     AnyData,
     ArtifactAdded,
     InvalidIdError,
@@ -104,21 +105,27 @@ class TaskLog:
         return view.apply(await self._loaded(recorded))
 
     async def updates(
-        self, view: TaskView, *, deadline: float | None = None
+        self, view: TaskView, viewer: AgentName, *, deadline: float | None = None
     ) -> AsyncGenerator[tuple[Position, Update]]:
         """Follow a task after what *view* has seen, until it ends, the deadline, or the stop.
 
-        Each update comes once, in the order of the log; *view* is folded on.
+        Each update comes once, in the order of the log; *view* is folded on. For a *viewer* that is
+        taken out of the task there are no more.
         """
         async with (
             self._bus.waits.following(view.bus.task, after=view.bus.last_seq) as entries,
-            aclosing(self.updates_from(entries, view, deadline=deadline)) as updates,
+            aclosing(self.updates_from(entries, view, viewer, deadline=deadline)) as updates,
         ):
             async for update in updates:
                 yield update
 
     async def updates_from(
-        self, entries: AsyncIterator[Entry], view: TaskView, *, deadline: float | None = None
+        self,
+        entries: AsyncIterator[Entry],
+        view: TaskView,
+        viewer: AgentName,
+        *,
+        deadline: float | None = None,
     ) -> AsyncGenerator[tuple[Position, Update]]:
         """Take entries of a task until it ends (see :meth:`updates`)."""
         while not view.is_terminal:
@@ -126,7 +133,11 @@ class TaskLog:
             if entry is None:
                 return
             if isinstance(entry, Recorded):
-                for update in await self.fold(view, entry):
+                was_shown = view.shows(viewer)
+                updates = await self.fold(view, entry)
+                if was_shown and not view.shows(viewer):
+                    return
+                for update in updates:
                     yield update
 
     async def _loaded(self, recorded: Recorded) -> Recorded:

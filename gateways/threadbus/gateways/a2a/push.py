@@ -119,6 +119,9 @@ class PushConfigs:
         content = DataPart({"sealed": sealed, "after": after, "old": caller.is_old})
         bus = self._bus_of(caller)
         if kept.id in rows:
+            if await self._read(rows[kept.id], task) == kept:
+                # As it is, it goes on from the last delivery.
+                return kept
             await self._end(bus, rows[kept.id])
         for nth in range(MAX_TIMES):
             holder = push_of(task, caller.agent, kept.id, nth)
@@ -291,10 +294,13 @@ async def _deliver_all(
                     if place > done:
                         await send(place, view.task())
                     break
-        async with aclosing(log.updates_from(entries, view)) as updates:
+        viewer = mention.sender
+        async with aclosing(log.updates_from(entries, view, viewer)) as updates:
             async for position, update in updates:
                 if position.seq > after and position > done:
                     await send(position, update)
+    if view.exists and not view.shows(viewer):
+        raise GiveUpError("who wanted them takes part in the task no more")
     if not view.is_terminal:
         # The gateway stops; another one goes on.
         await asyncio.Event().wait()

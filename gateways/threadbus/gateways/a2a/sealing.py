@@ -4,6 +4,7 @@ gateways."""
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import os
 import secrets
@@ -31,6 +32,8 @@ class Seal:
         """
         self._path = path
         self._cipher: AESGCM | None = None
+        self.name = ""
+        """Another one for each key, which it does not tell."""
 
     def load(self) -> None:
         """Read the key, or make one.
@@ -57,6 +60,12 @@ class Seal:
         if len(key) != _KEY_BYTES:
             raise SealError(str(self._path), f"it has {len(key)} bytes")
         self._cipher = AESGCM(key)
+        self.name = hashlib.sha256(b"threadbus.a2a.push" + key).hexdigest()[:8]
+
+    @property
+    def path(self) -> str:
+        """The key file."""
+        return str(self._path)
 
     def seal(self, value: dict[str, Any], about: str) -> str:
         """Return *value* so that nobody else can read it, bound to what it is *about*."""

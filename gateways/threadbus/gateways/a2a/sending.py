@@ -92,7 +92,7 @@ class Sending:
                     await self._log.fold(view, Recorded(opened.seq, opened.event))
                     yield view, None
                     async with aclosing(
-                        self._log.updates_from(entries, view, deadline=deadline)
+                        self._log.updates_from(entries, view, caller.agent, deadline=deadline)
                     ) as updates:
                         async for update in updates:
                             yield view, update
@@ -100,7 +100,8 @@ class Sending:
             # The same message again: what it began is found, not begun again.
             view = await self.visible(caller, task)
             yield view, None
-        async with aclosing(self._log.updates(view, deadline=deadline)) as updates:
+        followed = self._log.updates(view, caller.agent, deadline=deadline)
+        async with aclosing(followed) as updates:
             async for update in updates:
                 yield view, update
 
@@ -150,7 +151,7 @@ class Sending:
         view = await self.visible(caller, message.task_id)
         if message.context_id and message.context_id != view.context:
             raise InvalidParamsError("The task is in another context.")
-        if view.has_message(message.message_id):
+        if view.has_message(caller.agent, message.message_id):
             return view
         if view.is_terminal:
             raise UnsupportedOperationError("The task has ended; open another one in its context.")

@@ -109,7 +109,7 @@ class TaskView:
         self._artifacts: dict[str, pb.Artifact] = {}
         self._about: dict[str, Metadata] = {}
         """What was said about the next chunk of an artifact."""
-        self._messages: set[str] = set()
+        self._messages: set[tuple[AgentName, str]] = set()
         self._plain: pb.Message | None = None
         self._seq = 0
         self._index = 0
@@ -164,9 +164,9 @@ class TaskView:
         main = self.bus.threads.get(MAIN_THREAD)
         return main is not None and name in main.participants
 
-    def has_message(self, message: str) -> bool:
-        """Whether the message of this ``messageId`` is in the task."""
-        return message in self._messages
+    def has_message(self, sender: AgentName, message: str) -> bool:
+        """Whether the message that *sender* gave this ``messageId`` is in the task."""
+        return (sender, message) in self._messages
 
     def task(self) -> pb.Task:
         """Return the task as a client gets it, with its history and artifacts."""
@@ -362,7 +362,7 @@ class TaskView:
     def _heard(self, event: Event, parts: Parts, labels: dict[str, str]) -> None:
         message_id = labels.get(MESSAGE) or event.id
         self._shelve()
-        self._messages.add(message_id)
+        self._messages.add((event.sender, message_id))
         self._history.append(self._made(message_id, pb.ROLE_USER, parts))
 
     def _spoken(self, event: Event, parts: Parts) -> pb.Message:
