@@ -321,6 +321,10 @@ async def test_tokens_of_an_issuer(bus_url: str, tmp_path: Path) -> None:
         issuer.token(aud="other"),
         issuer.token(iss="https://evil.example"),
         issuer.token(None, exp=int(time.time()) - 600),
+        # Two that would be one, once they were cut or made fit to travel.
+        issuer.token(sub="u" * 300),
+        issuer.token(sub="u\x00"),
+        issuer.token(sub=""),
         {"Authorization": f"Bearer {jwt.encode(issuer.claims, 'x' * 64, algorithm='HS256')}"},
         {"Authorization": f"Bearer {unsigned}"},
         {"Authorization": "Bearer a.b.c"},

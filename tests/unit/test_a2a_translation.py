@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from base64 import b64decode
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from threadbus.gateways.a2a.view import TaskView, parse_position
 from threadbus.gateways.errors import ForeignPartError
 from threadbus.schemas import (
     MAIN_THREAD,
+    METADATA_TYPE,
     AgentName,
     AnswerSubmitted,
     AnyData,
@@ -183,6 +186,31 @@ def test_parts_there_and_back(part: Part) -> None:
     received = json_format.Parse(mark_numbers(wire), pb.Part())
 
     assert to_bus([received]) == (part,)
+
+
+@pytest.mark.parametrize(
+    "wrap", [lambda value: [value], lambda value: {"a": value}], ids=["arrays", "objects"]
+)
+@pytest.mark.parametrize("levels", [1, 27, 30, 41, 44, 63])
+def test_data_that_is_nested_deeply(wrap: Callable[[Any], Any], levels: int) -> None:
+    """Data of every depth that the bus has leaves its task readable, over each binding."""
+    data: Any = 1
+    for _ in range(levels):
+        data = wrap(data)
+    parts = to_a2a([DataPart(data), DataPart({"message": {"x": data}}, "", METADATA_TYPE)], str)
+    task = pb.Task(
+        history=[pb.Message(parts=parts)], artifacts=[pb.Artifact(parts=parts, name="x")]
+    )
+    response = pb.ListTasksResponse(tasks=[task])
+    text = unmark_numbers(json_format.MessageToJson(response, indent=None).encode())
+    again = pb.ListTasksResponse.FromString(response.SerializeToString())
+    sent = json.loads(text)["tasks"][0]["history"][0]["parts"][0]
+
+    assert again == response
+    assert json_format.Parse(text, pb.ListTasksResponse())
+    assert (json.loads(b64decode(sent["raw"])) if "raw" in sent else sent["data"]) == data
+    if levels < 28:
+        assert "data" in sent
 
 
 def test_content_that_was_not_loaded_is_an_address() -> None:

@@ -12,7 +12,13 @@ from starlette.types import Receive, Scope, Send
 
 from threadbus.gateways import GatewayError
 from threadbus.gateways.errors import InvalidOptionError, ListenError, ServeError
-from threadbus.gateways.web.serving import Address, parse_address, serve_until, serving
+from threadbus.gateways.web.serving import (
+    Address,
+    parse_address,
+    parse_base,
+    serve_until,
+    serving,
+)
 
 
 async def _hello(scope: Scope, receive: Receive, send: Send) -> None:
@@ -157,6 +163,34 @@ async def test_stop_cuts_at_the_deadline() -> None:
     async with asyncio.timeout(20):
         await cut.wait()
         await asked
+
+
+@pytest.mark.parametrize("text", ["https://bus.example", "http://[::1]:80/a/", "http://x:8/"])
+def test_a_base(text: str) -> None:
+    """An address that paths go behind has no slash at the end."""
+    assert parse_base(text, "--public-url") == text.rstrip("/")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "foo",
+        "ftp://x",
+        "https://",
+        "https://u:p@x",
+        "https://x?q",
+        "https://x/#f",
+        "https://[::1",
+        "https://x:99999",
+        "https://x y",
+        "https://x/" + "y" * 1024,
+    ],
+)
+def test_what_is_no_base(text: str) -> None:
+    """What no path can be put behind is refused at the start, with the option's name."""
+    with pytest.raises(InvalidOptionError, match="--public-url"):
+        parse_base(text, "--public-url")
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,7 @@ from threadbus.gateways.web.serving import (
     DEFAULT_STOP_DEADLINE,
     Address,
     Served,
+    parse_base,
     serving,
 )
 from threadbus.gateways.web.ssrf import Screen
@@ -117,6 +118,7 @@ async def running(
 
     Cancellation: stops it as leaving does.
     """
+    public = parse_base(options.url, "--public-url") if options.url else ""
     principals = _principals(options)
     for option, address in (("--http", options.address), ("--grpc", options.grpc)):
         if principals is None and address is not None and not address.is_loopback:
@@ -145,7 +147,7 @@ async def running(
         ) as served,
         _grpc(options, principals, stopping, interceptors) as over_grpc,
     ):
-        base = options.url.rstrip("/") or served.url
+        base = public or served.url
         cards = CardSettings(
             base=base,
             secured=principals is not None,

@@ -17,6 +17,8 @@ from threadbus.schemas import MAX_WORD_CHARS, clean_text
 
 _ALGORITHMS: Final = ("RS256", "RS384", "RS512", "ES256", "ES384", "EdDSA", "PS256")
 _MAX_TOKEN_CHARS: Final = 16 * 1024
+_MAX_SUBJECT_CHARS: Final = 255
+"""As OpenID Connect has it."""
 _LEEWAY_S: Final = 30
 _log: Final = SteadyLog("threadbus.gateways.a2a")
 
@@ -82,6 +84,10 @@ class IssuedTokens:
             _log.info("a token was refused", reason="it lacks a scope", missing=sorted(missing))
             return None
         subject = str(claims["sub"])
+        if not 1 <= len(subject) <= _MAX_SUBJECT_CHARS or clean_text(subject) != subject:
+            # What is cut or replaced in it could make one of two.
+            _log.info("a token was refused", reason="its subject is none")
+            return None
         # With the issuer in it the name can be nobody's who registered a plain one.
         name = agent_name_of(f"{self._issuer} {subject}")
         return Principal(clean_text(f"{self._issuer} {subject}", MAX_WORD_CHARS), name)

@@ -14,7 +14,7 @@ import msgspec
 from a2a.types import a2a_pb2 as pb
 from google.protobuf import struct_pb2
 
-from threadbus.gateways.a2a.values import from_struct, put
+from threadbus.gateways.a2a.values import fits, from_struct, put
 from threadbus.gateways.text import clean_json
 from threadbus.schemas import (
     MAX_WORD_CHARS,
@@ -68,7 +68,7 @@ def gathered(parts: Sequence[pb.Part], about: struct_pb2.Struct | None) -> DataP
 
 def metadata_in(part: Part) -> Metadata | None:
     """Return what a part of the bus says about others; None where it is a part like any other."""
-    if not isinstance(part, DataPart) or part.media_type != METADATA_TYPE:
+    if not isinstance(part, DataPart) or part.media_type != METADATA_TYPE or not fits(part.data):
         return None
     try:
         return msgspec.convert(part.data, Metadata)

@@ -3,7 +3,7 @@
 | A2A | bus |
 |---|---|
 | ``text`` | text |
-| ``data`` | data; integers exact at any size |
+| ``data`` | data; integers exact at any size; what is nested too deeply goes out as ``raw`` |
 | ``raw`` with ``filename`` | file |
 | ``url`` | data of the media type :data:`LINK`; nothing is fetched |
 | ``metadata`` of the message and of parts | data of the type ``METADATA_TYPE``, once, at the end |
@@ -17,11 +17,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
+import msgspec
 from a2a.types import a2a_pb2 as pb
 from google.protobuf import struct_pb2
 
 from threadbus.gateways.a2a.metadata import fill, gathered, metadata_in, metadata_of
-from threadbus.gateways.a2a.values import from_value, to_value
+from threadbus.gateways.a2a.values import fits, from_value, to_value
 from threadbus.gateways.errors import ForeignPartError
 from threadbus.gateways.text import bounded_text, clean_json
 from threadbus.schemas import (
@@ -126,6 +127,13 @@ def _to_a2a(part: Part, link: Callable[[ReferencePart], str]) -> pb.Part:
             if linked is not None:
                 url, media_type = linked
                 return pb.Part(url=url, filename=part.name, media_type=media_type)
+            if not fits(part.data):
+                # A file of it can be read, and the task with it.
+                return pb.Part(
+                    raw=msgspec.json.encode(part.data),
+                    filename=part.name or "data.json",
+                    media_type=part.media_type,
+                )
             return pb.Part(data=to_value(part.data), filename=part.name, media_type=part.media_type)
 
 

@@ -15,7 +15,6 @@ from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from typing import Final
-from urllib.parse import urlsplit
 
 from starlette.types import Receive, Scope, Send
 
@@ -29,13 +28,12 @@ from threadbus.gateways.web.limits import (
     read_away,
     refuse,
 )
-from threadbus.gateways.web.serving import Address, serving
+from threadbus.gateways.web.serving import Address, parse_base, serving
 
 MAX_NOTIFICATION_BYTES: Final = 32 * 1024 * 1024
 """Bytes of one notification; they are counted and thrown away."""
 
 _PATH: Final = "/a2a/notifications/"
-_MAX_URL_CHARS: Final = 1024
 _MAX_CONNECTIONS: Final = 500
 _PER_SECOND: Final = 500.0
 _BURST: Final = 2000
@@ -155,12 +153,7 @@ async def receiving(address: Address, url: str = "") -> AsyncGenerator[Bells]:
 
     Cancellation: stops it as leaving does.
     """
-    if url and not _is_base(url):
-        raise InvalidOptionError(
-            "--push-url",
-            url,
-            f"it is http://… or https://…, without a query, {_MAX_URL_CHARS} characters at most",
-        )
+    url = parse_base(url, "--push-url") if url else ""
     if not url and address.host in {"0.0.0.0", "::"}:  # noqa: S104 - refused
         raise InvalidOptionError(
             "--push-http", str(address), "with it goes --push-url, which remote agents can reach"
@@ -169,16 +162,5 @@ async def receiving(address: Address, url: str = "") -> AsyncGenerator[Bells]:
     async with serving(
         bells, address, stop_deadline=_STOP, max_connections=_MAX_CONNECTIONS
     ) as served:
-        bells.url = url.rstrip("/") or served.url
+        bells.url = url or served.url
         yield bells
-
-
-def _is_base(url: str) -> bool:
-    """Whether *url* can have a path put behind it."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return False
-    is_web = parts.scheme in {"http", "https"} and bool(parts.hostname)
-    is_bare = not (parts.query or parts.fragment or parts.username or parts.password)
-    return is_web and is_bare and url.isprintable() and len(url) <= _MAX_URL_CHARS

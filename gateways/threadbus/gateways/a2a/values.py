@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final, cast
 
 from google.protobuf import json_format, struct_pb2
 
 from threadbus.gateways.a2a.exact import MAX_SAFE, marked, unmark
 from threadbus.gateways.errors import ForeignPartError
+
+# Readers of protobuf, and of its JSON, stop at 100 levels, of which a part has some around it.
+_MAX_LEVELS: Final = 84
+_OBJECT_LEVELS: Final = 3
+_ARRAY_LEVELS: Final = 2
 
 
 def from_value(value: struct_pb2.Value) -> Any:
@@ -47,6 +52,23 @@ def _text_or_number(text: str) -> str | int:
     except ValueError:
         raise ForeignPartError("an integer in a data part", "it has too many digits") from None
     return text if number is None else number
+
+
+def fits(data: Any) -> bool:
+    """Whether a JSON value is nested less deeply than the protocol's readers go."""
+    level: list[Any] = [data]
+    left = _MAX_LEVELS
+    while level and left >= 0:
+        below: list[Any] = []
+        objects = [item for item in level if isinstance(item, dict)]
+        for item in level:
+            if isinstance(item, dict):
+                below += cast("dict[str, Any]", item).values()
+            elif isinstance(item, list):
+                below += item
+        left -= _OBJECT_LEVELS if objects else _ARRAY_LEVELS
+        level = below
+    return left >= 0
 
 
 def to_value(data: Any) -> struct_pb2.Value:

@@ -13,6 +13,7 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
 
 import uvicorn
 
@@ -21,6 +22,7 @@ from threadbus.gateways.errors import InvalidOptionError, ListenError, ServeErro
 DEFAULT_STOP_DEADLINE: Final = timedelta(seconds=10)
 DEFAULT_MAX_CONNECTIONS: Final = 2000
 _MAX_PORT: Final = 65_535
+_MAX_URL_CHARS: Final = 1024
 _BACKLOG: Final = 1024
 _KEEP_ALIVE_S: Final = 75
 _HEAD_S: Final = 30.0
@@ -78,6 +80,28 @@ def parse_address(text: str, option: str = "--http") -> Address:
             option, text, f"it is HOST:PORT, the port from 0 (a free one) to {_MAX_PORT}"
         )
     return Address(host or "127.0.0.1", int(port))
+
+
+def parse_base(text: str, option: str) -> str:
+    """Read an address that paths are put behind; return it without a slash at the end.
+
+    Raises:
+        InvalidOptionError: it is none.
+    """
+    try:
+        parts = urlsplit(text)
+        is_web = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_web = False
+    else:
+        is_web = is_web and not (parts.query or parts.fragment or parts.username or parts.password)
+    if not is_web or not text.isprintable() or " " in text or len(text) > _MAX_URL_CHARS:
+        raise InvalidOptionError(
+            option,
+            text,
+            f"it is http://… or https://…, without a query, {_MAX_URL_CHARS} characters at most",
+        )
+    return text.rstrip("/")
 
 
 class _Server(uvicorn.Server):
