@@ -18,6 +18,7 @@ import pytest
 from a2a.client import ClientConfig, create_client
 from a2a.types import a2a_pb2 as pb
 from a2a.types import a2a_pb2_grpc
+from google.protobuf import timestamp_pb2
 
 from tests.support.a2a_agent import agent as tck
 from tests.support.a2a_gateway import PATIENCE_S, Client, gateway, message
@@ -28,6 +29,7 @@ from threadbus.gateways.web.serving import Address
 from threadbus.schemas import DataPart
 
 FREE = Address("127.0.0.1", 0)
+LATE = pb.ListTasksRequest(status_timestamp_after=timestamp_pb2.Timestamp(seconds=2**62))
 numbers = Agent("numbers")
 
 
@@ -184,6 +186,37 @@ async def test_grpc_refuses_what_is_out_of_bounds(bus_url: str) -> None:
         grpc.StatusCode.RESOURCE_EXHAUSTED,
         "more than 0.001 requests a second (at once 3); try again later",
     )
+
+
+@pytest.mark.parametrize(
+    ("method", "body", "said"),
+    [
+        ("GetTask", b"\xff" * 100, "the request cannot be read"),
+        ("GetTask", b"\x12\x02\xff\xfe", "the request cannot be read"),
+        ("SubscribeToTask", b"\x0a\x80\x01" * 500, "the request cannot be read"),
+        ("ListTasks", pb.ListTasksRequest(status=77).SerializeToString(), "status is 77"),  # type: ignore[arg-type]
+        ("ListTasks", pb.ListTasksRequest(page_size=-5).SerializeToString(), "pageSize is -5"),
+        ("ListTasks", LATE.SerializeToString(), "statusTimestampAfter is no time"),
+    ],
+)
+async def test_garbage_over_grpc(
+    bus_url: str, tmp_path: Path, method: str, body: bytes, said: str
+) -> None:
+    """What cannot be read or cannot be is refused by its name, and to nobody before its token."""
+    token = add_token(tmp_path / "tokens.json", "ada")
+    as_ada = [("authorization", f"Bearer {token}")]
+    tokens = tmp_path / "tokens.json"
+    async with (
+        gateway(bus_url, tck, tokens=tokens, grpc=FREE) as (client, _),
+        grpc.aio.insecure_channel((await interface(client))["url"]) as channel,
+    ):
+        call: Any = channel.unary_unary(f"/lf.a2a.v1.A2AService/{method}")
+        code, details = await refused(call(body, metadata=as_ada, timeout=PATIENCE_S))
+        nobody, _ = await refused(call(body, timeout=PATIENCE_S))
+
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    assert said in details
+    assert nobody is grpc.StatusCode.UNAUTHENTICATED
 
 
 async def test_the_address_of_grpc_is_checked(bus_url: str) -> None:

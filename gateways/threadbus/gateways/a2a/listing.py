@@ -51,6 +51,9 @@ class Listing:
         size = params.page_size if params.HasField("page_size") else _DEFAULT_PAGE
         if not 1 <= size <= _MAX_PAGE:
             raise InvalidParamsError(f"pageSize is {size}, and has to be 1 to {_MAX_PAGE}.")
+        if params.status not in pb.TaskState.values():
+            # Over gRPC it is any number.
+            raise InvalidParamsError(f"status is {params.status}, which is none.")
         after = _cursor(params.page_token)
         found = await self._matching(caller, params)
         found.sort(key=lambda one: one.key, reverse=True)
@@ -70,7 +73,7 @@ class Listing:
         return response
 
     async def _matching(self, caller: Caller, params: pb.ListTasksRequest) -> list[_Found]:
-        since = params.status_timestamp_after.ToNanoseconds()
+        since = _since(params)
         found: list[_Found] = []
         for row in await self._index.rows(caller.agent):
             if PUSH_TASK in row.labels:
@@ -88,6 +91,13 @@ class Listing:
             if one.key[0] > since or not since:
                 found.append(one)
         return found
+
+
+def _since(params: pb.ListTasksRequest) -> int:
+    try:
+        return params.status_timestamp_after.ToNanoseconds()
+    except ValueError:
+        raise InvalidParamsError("statusTimestampAfter is no time.") from None
 
 
 def _cursor(token: str) -> tuple[int, str] | None:

@@ -30,6 +30,7 @@ from a2a.utils.errors import (
 )
 from a2a.utils.grpc_status import status_to_grpc
 from google.protobuf import any_pb2
+from google.protobuf.message import DecodeError
 from google.rpc import (  # type: ignore[import-untyped, unused-ignore]  # no stubs
     error_details_pb2,  # pyright: ignore[reportMissingTypeStubs]
     status_pb2,  # pyright: ignore[reportMissingTypeStubs]
@@ -162,7 +163,7 @@ class Guard(grpc.aio.ServerInterceptor):
                     await _fail(error, context)
 
             return grpc.unary_stream_rpc_method_handler(
-                stream, method.request_deserializer, method.response_serializer
+                stream, _reading(method.request_deserializer), method.response_serializer
             )
 
         async def unary(request: Any, context: Any) -> Any:
@@ -176,7 +177,7 @@ class Guard(grpc.aio.ServerInterceptor):
                 return response
 
         return grpc.unary_unary_rpc_method_handler(
-            unary, method.request_deserializer, method.response_serializer
+            unary, _reading(method.request_deserializer), method.response_serializer
         )
 
     async def _enter(self, request: Any, context: Any) -> None:
@@ -201,6 +202,9 @@ class Guard(grpc.aio.ServerInterceptor):
         if version and not _is_spoken(version):
             said = f"Version {clean_text(version, 20)} is not spoken, 1.0 is."
             await _abort(VersionNotSupportedError(said), context)
+            return
+        if request is None:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the request cannot be read")
             return
         _caller.set(caller._replace(card=request.tenant))
 
@@ -231,6 +235,21 @@ class _ContextBuilder(GrpcServerCallContextBuilder):
             },
             requested_extensions=get_requested_extensions([extensions] if extensions else []),
         )
+
+
+def _reading(deserialize: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+    """Return what reads a request, and gives None for one that is none.
+
+    The library would tell the peer what our code says of it, before anybody asked who that is.
+    """
+
+    def read(data: bytes) -> Any:
+        try:
+            return deserialize(data)
+        except DecodeError:
+            return None
+
+    return read
 
 
 def _headers(context: Any) -> dict[str, str]:

@@ -60,13 +60,14 @@ def fits(data: Any) -> bool:
     left = _MAX_LEVELS
     while level and left >= 0:
         below: list[Any] = []
-        objects = [item for item in level if isinstance(item, dict)]
+        cost = _ARRAY_LEVELS
         for item in level:
             if isinstance(item, dict):
+                cost = _OBJECT_LEVELS
                 below += cast("dict[str, Any]", item).values()
             elif isinstance(item, list):
                 below += item
-        left -= _OBJECT_LEVELS if objects else _ARRAY_LEVELS
+        left -= cost
         level = below
     return left >= 0
 
