@@ -210,7 +210,8 @@ async def test_garbage_over_grpc(
         gateway(bus_url, tck, tokens=tokens, grpc=FREE) as (client, _),
         grpc.aio.insecure_channel((await interface(client))["url"]) as channel,
     ):
-        call: Any = channel.unary_unary(f"/lf.a2a.v1.A2AService/{method}")
+        untyped: Any = channel
+        call = untyped.unary_unary(f"/lf.a2a.v1.A2AService/{method}")
         code, details = await refused(call(body, metadata=as_ada, timeout=PATIENCE_S))
         nobody, _ = await refused(call(body, timeout=PATIENCE_S))
 
