@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -265,6 +266,9 @@ async def test_numbers_and_separators_arrive_unchanged(bus_url: str) -> None:
     assert not {"\u2028", "\u2029", "\u0085"} & set(raw.text)
 
 
+JSON_FILE = f'["\u2028", "https://errors.pydantic.dev", "{"x" * 2**21}"]'.encode()
+
+
 async def test_files_by_bytes_and_by_reference(bus_url: str) -> None:
     """A small file comes back in the task, a large one by an address for its owner only."""
     large = "QUJD" * (600 * 1024)
@@ -272,18 +276,26 @@ async def test_files_by_bytes_and_by_reference(bus_url: str) -> None:
         {"raw": "aGVsbG8=", "filename": "a.txt", "mediaType": "text/plain"},
         {"raw": large, "filename": "b.bin", "mediaType": "application/octet-stream"},
         {"url": "https://example.com/c", "filename": "c", "mediaType": "text/csv"},
+        {
+            "raw": b64encode(JSON_FILE).decode(),
+            "filename": "/../é.json",
+            "mediaType": "application/json",
+        },
     ]
     async with gateway(bus_url, tck) as (client, _):
         task = (await client.result("SendMessage", message("files", parts=parts)))["task"]
         seen = task["history"][0]["parts"]
         content = await client.http.get(seen[1]["url"])
         missing = await client.http.get(seen[1]["url"][:-1] + "0")
+        as_it_was = await client.http.get(seen[3]["url"])
 
     assert seen[0] == parts[0]
     assert seen[2] == parts[2]
     assert content.content == b"ABC" * (600 * 1024)
     assert "attachment" in content.headers["content-disposition"]
     assert missing.status_code == 404
+    assert as_it_was.content == JSON_FILE
+    assert as_it_was.headers["content-disposition"].endswith("''%2F..%2F%C3%A9.json")
 
 
 @pytest.mark.parametrize(

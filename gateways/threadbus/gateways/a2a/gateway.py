@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -132,8 +131,6 @@ async def running(
     if seal is not None:
         seal.load()
     sign = None if options.sign_key is None else card_signer(options.sign_key)
-    # The library would make dozens of empty spans of each request.
-    os.environ.setdefault("OTEL_INSTRUMENTATION_A2A_SDK_ENABLED", "false")
     stopping = Stopping()
     late = _Late()
     async with (

@@ -30,6 +30,9 @@ _SEPARATORS: Final = (
     ("\u2029".encode(), b"\\u2029"),
 )
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+_CHECKER: Final = b"https://errors.pydantic.dev"
+_WRONG: Final = re.compile(r"^(\S+)\n  (.+) \[type=", re.MULTILINE)
+_MAX_WRONG: Final = 8
 _POSITION: Final = f'"{POSITION}"'.encode()
 _JSON: Final = b"application/json"
 _A2A_JSON: Final = A2A_JSON_MEDIA_TYPE.encode()
@@ -94,15 +97,15 @@ class _Mending:
         # The protocol's own media type is for those who know it; all others get plain JSON.
         known = header(scope, b"accept") + header(scope, b"content-type")
         self._wants_plain = "a2a+json" not in known
-        self._is_stream = False
+        self._is_stream = self._is_file = False
         self._start: Message | None = None
         self._body = bytearray()
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            kind = _content_type(message)
-            if kind.startswith(_STREAM):
-                self._is_stream = True
+            self._is_file = any(name == b"content-disposition" for name, _ in message["headers"])
+            self._is_stream = _content_type(message).startswith(_STREAM)
+            if self._is_stream or self._is_file:
                 await self._send(message)
                 return
             self._start = message
@@ -111,6 +114,10 @@ class _Mending:
             await self._send(message)
             return
         body = message.get("body", b"")
+        if self._is_file:
+            # Content of somebody's, byte for byte.
+            await self._send(message)
+            return
         if self._is_stream:
             await self._send({**message, "body": _numbered(_mended(body))})
             return
@@ -119,7 +126,7 @@ class _Mending:
             return
         whole = bytes(self._body)
         if b"json" in _content_type(self._start):
-            whole = _mended(whole)
+            whole = _readable(_mended(whole))
         await self._send({**self._start, "headers": self._headers(self._start, len(whole))})
         await self._send({"type": "http.response.body", "body": whole})
 
@@ -144,6 +151,24 @@ def _mended(body: bytes) -> bytes:
         if raw in body:
             body = body.replace(raw, escaped)
     return unmark_numbers(body)
+
+
+def _readable(body: bytes) -> bytes:
+    """Return an answer with the protocol's error in place of what checks requests of 0.3 says.
+
+    That names its own classes, and has the code for what is no request at all.
+    """
+    if _CHECKER not in body:
+        return body
+    answer = cast("dict[str, Any]", json.loads(body))
+    error = cast("dict[str, Any]", answer.get("error") or {})
+    said = error.get("data")
+    if not isinstance(said, str):
+        # An agent may speak of it, too.
+        return body
+    wrong = "; ".join(f"{place}: {what}" for place, what in _WRONG.findall(said)[:_MAX_WRONG])
+    told = {"code": _INVALID_PARAMS, "message": f"Invalid params: {wrong}", "data": None}
+    return json.dumps({**answer, "error": told}).encode()
 
 
 def _numbered(event: bytes) -> bytes:
