@@ -396,6 +396,9 @@ async def test_scopes_need_an_issuer(bus_url: str, options: dict[str, Any]) -> N
             pass
 
 
+OLD_EXTENDED = {"jsonrpc": "2.0", "id": 1, "method": "agent/getAuthenticatedExtendedCard"}
+
+
 async def test_the_extended_card_and_files_are_not_for_everybody(
     bus_url: str, tmp_path: Path
 ) -> None:
@@ -420,12 +423,25 @@ async def test_the_extended_card_and_files_are_not_for_everybody(
             (await client.http.get(url, headers=headers)).status_code
             for headers in ({}, as_bob, as_ada)
         ]
+        old_cards = [
+            (await client.http.post(client.url + "/rpc", json=OLD_EXTENDED, headers=headers)).json()
+            for headers in ({}, {"Authorization": "Bearer x"}, as_bob)
+        ]
     async with gateway(bus_url, tck) as (client, _):
         open_card = (await client.http.get(client.url + "/.well-known/agent-card.json")).json()
         error = await client.error("GetExtendedAgentCard", {})
+        old = await client.http.post(client.url + "/rpc", json=OLD_EXTENDED)
+        old_rest = await client.http.get(client.url + "/rest/v1/card")
 
     assert [card.status_code for card in cards] == [401, 401, 401, 200] * 2
     assert "living" not in public.json()["description"]
     assert files == [401, 404, 200]
     assert not open_card["capabilities"]["extendedAgentCard"]
     assert error["code"] == -32007
+    assert ["result" in answer for answer in (*old_cards, old.json())] == [
+        False,
+        False,
+        True,
+        False,
+    ]
+    assert old_rest.status_code == 400
