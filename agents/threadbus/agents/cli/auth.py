@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from pathlib import Path
 from typing import Annotated, Final, TypeAlias
@@ -108,6 +109,28 @@ async def add_gateway(
     await _tell(shell, where, tenant, made, f"is a gateway for {', '.join(acts_for)} of")
 
 
+@command("act-for", group=group)
+async def act_for(
+    shell: Shell,
+    name: Annotated[str, typer.Argument(metavar="GATEWAY", help="A gateway.")],
+    others: Annotated[
+        list[str], typer.Argument(metavar="NAME…", help="Names that it speaks as besides.")
+    ],
+    folder: FolderOption = None,
+    tenant: TenantOption = _MAIN,
+) -> None:
+    """Let a gateway act for more names; its key and its connections stay.
+
+    In operator mode it gets new credentials.
+    """
+    where = access.AccessFolder(folder)
+    made = await where.act_for(name, others, tenant=tenant)
+    what = f"acts for {', '.join(made.acts_for)} in"
+    await _tell(
+        shell, where, tenant, made, what, has_key=where.key_path(name, tenant).suffix != ".nk"
+    )
+
+
 @command("add-observer", group=group)
 async def add_observer(
     shell: Shell,
@@ -148,7 +171,13 @@ async def revoke(
 ) -> None:
     """Take somebody out; what he said stays, his connections are cut off."""
     where = access.AccessFolder(folder)
-    gone = await where.revoke(name, tenant)
+    try:
+        gone = await where.revoke(name, tenant)
+    except access.AccessError:
+        # Whoever says it again, because the first time was cut short, means the servers too.
+        with contextlib.suppress(access.AccessError):
+            await access.reload_servers(where.config)
+        raise
     await _tell(shell, where, tenant, gone, "is no longer in", has_key=False)
 
 
@@ -223,6 +252,8 @@ def list_(shell: Shell, folder: FolderOption = None) -> None:
         shell.result(AuthList(folder=str(where.path), identities=rows))
         return
     made = table("tenant", "name", "role", "acts for", "can", "public key", "since")
+    if where.is_interrupted:
+        shell.note("a command was killed in the middle of a change: `bus auth reload` finishes it")
     for row in rows:
         made.add_row(
             *(cell(text) for text in (row.tenant, row.name, row.role)),
@@ -257,9 +288,12 @@ def roles(shell: Shell) -> None:
 
 @command("reload", group=group)
 async def reload(shell: Shell, folder: FolderOption = None) -> None:
-    """Have the running servers of this user (`bus up --auth`) read the accounts again."""
+    """Make the accounts anew from the table, and have this user's running servers read them.
+
+    After an upgrade of threadbus, and after a command that was killed.
+    """
     where = access.AccessFolder(folder)
-    where.tenants()
+    await where.rewrite()
     found = await access.reload_servers(where.config)
     if shell.json:
         shell.result(AuthReloaded(reloaded=found))

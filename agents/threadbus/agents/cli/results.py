@@ -250,6 +250,7 @@ OF_COMMAND: Final[dict[str, type[msgspec.Struct]]] = {
     "attach": Asked,
     "auth init": AuthChanged,
     "auth add-agent": AuthChanged,
+    "auth act-for": AuthChanged,
     "auth add-gateway": AuthChanged,
     "auth add-observer": AuthChanged,
     "auth add-operator": AuthChanged,

@@ -7,13 +7,12 @@ signing/keys/…              in operator mode: what tokens are signed with; the
                             identities are files of credentials, <name>.creds
 
 The folder has mode 0700 and every file 0600. A change is made under a lock, is tried by
-``nats-server -t`` first, and replaces each file at once.
+``nats-server -t`` first, and is whole or not there, whenever the command is killed
+(:mod:`threadbus.bus.access.files`).
 """
 
 from __future__ import annotations
 
-import fcntl
-import os
 import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -24,16 +23,15 @@ from typing import Final
 import msgspec
 
 from threadbus.bus.access.checking import check_config
+from threadbus.bus.access.files import AccessFiles, NewKey
 from threadbus.bus.access.identities import DEFAULT_TENANT, AccessState, Identity, Muted, Tenant
-from threadbus.bus.access.keys import make_key, write_key
+from threadbus.bus.access.keys import make_key
 from threadbus.bus.access.signing import Signing
 from threadbus.bus.access_errors import (
     AccessFolderError,
     IdentityExistsError,
-    UnknownIdentityError,
 )
 from threadbus.bus.roles import ANYBODY, Extra, Role
-from threadbus.bus.server.files import write_private
 from threadbus.bus.server.state import state_folder
 from threadbus.schemas import parse_agent_name
 
@@ -52,13 +50,18 @@ class AccessFolder:
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = (default_access_folder() if path is None else path).absolute()
-        self._state = self.path / "access.json"
+        self._files = AccessFiles(self.path)
         self._signing = Signing(self.path)
 
     @property
     def config(self) -> Path:
         """The part of the server's configuration: ``include`` it, or ``bus up --auth``."""
-        return self.path / "accounts.conf"
+        return self._files.config
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether a command was killed in the middle of a change, which the next one finishes."""
+        return self._files.is_interrupted
 
     def key_path(self, name: str, tenant: str = DEFAULT_TENANT) -> Path:
         """Return where the nkey of an identity is written; in operator mode its credentials."""
@@ -105,21 +108,27 @@ class AccessFolder:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise AccessFolderError(str(self.path), error.strerror or str(error)) from error
-        with self._locked():
-            state = self._read() if self._state.exists() else AccessState()
+        with self._changing(is_new=True) as state:
             if state.find(tenant) is not None:
                 raise IdentityExistsError(tenant, tenant, "tenant")
             if jwt and state.tenants and not self._signing.is_used:
                 raise AccessFolderError(
                     str(self.path), "it is one of nkeys; make another folder for operator mode"
                 )
+            if not jwt and not state.tenants and self._signing.is_used:
+                raise AccessFolderError(
+                    str(self.path), "`bus auth init --jwt` was interrupted here: say --jwt again"
+                )
             if jwt:
                 self._signing.begin()
             if self._signing.is_used:
                 self._signing.add_tenant(tenant, apart=apart)
             new = Tenant(name=tenant, apart=apart, partitions=partitions, inboxes=inboxes)
-            made = self._make_key(new, Identity(name=OPERATOR, role=Role.OPERATOR, public_key=""))
-            await self._write(state.with_tenant(_with(new, OPERATOR, made)))
+            made, key = self._make_key(
+                new, Identity(name=OPERATOR, role=Role.OPERATOR, public_key="")
+            )
+            state = msgspec.structs.replace(state, jwt=self._signing.is_used)
+            await self._write(state.with_tenant(new.with_identity(OPERATOR, made)), key)
             return made
 
     async def add(
@@ -150,18 +159,66 @@ class AccessFolder:
         for other in acts_for:
             if other != ANYBODY:
                 parse_agent_name(other)
-        with self._locked():
-            state = self._read()
-            where = self._tenant(state, tenant)
+        with self._changing() as state:
+            where = state.tenant(tenant)
             there = where.find(name)
             if there is not None:
                 raise IdentityExistsError(name, tenant, there.role)
             wanted = Identity(
                 name=name, role=role, public_key="", acts_for=tuple(acts_for), can=tuple(can)
             )
-            made = self._make_key(where, wanted)
-            await self._write(state.with_tenant(_with(where, name, made)))
+            made, key = self._make_key(where, wanted)
+            await self._write(state.with_tenant(where.with_identity(name, made)), key)
             return made
+
+    async def act_for(
+        self, name: str, others: Sequence[str], *, tenant: str = DEFAULT_TENANT
+    ) -> Identity:
+        """Let a gateway speak as *others* besides, with the key that it has.
+
+        In operator mode its permissions are in its credentials, so that it gets new ones.
+
+        Raises:
+            InvalidNameError: a name is outside the grammar.
+            UnknownIdentityError: there is none of that name.
+            AccessFolderError: it is no gateway.
+            AccessError: see :mod:`threadbus.bus.access_errors`.
+
+        Cancellation: as :meth:`init`.
+        """
+        for other in others:
+            if other != ANYBODY:
+                parse_agent_name(other)
+        with self._changing() as state:
+            where = state.tenant(tenant)
+            old = where.identity(name)
+            if old.role is not Role.GATEWAY:
+                raise AccessFolderError(
+                    str(self.path), f"{name} is no gateway ({old.role}): it speaks as itself only"
+                )
+            wanted = tuple(dict.fromkeys((*old.acts_for, *others)))
+            made, key = msgspec.structs.replace(old, acts_for=wanted), None
+            if self._signing.is_used:
+                made, key = self._make_key(where, made)
+                where = self._without(where, old)
+            await self._write(state.with_tenant(where.with_identity(name, made)), key)
+            return made
+
+    async def rewrite(self) -> None:
+        """Make :attr:`config` anew from the identities and the table of roles of this release.
+
+        Also finishes what a killed command began. In operator mode without its signing keys
+        nothing is made.
+
+        Raises:
+            AccessError: see :mod:`threadbus.bus.access_errors`.
+
+        Cancellation: it is as it was, or made.
+        """
+        if self._read().jwt and not self._signing.is_used:
+            return
+        with self._changing() as state:
+            await self._write(state)
 
     async def rotate(self, name: str, tenant: str = DEFAULT_TENANT) -> Identity:
         """Give an identity a new key; the old one is worth nothing once the server reloads.
@@ -172,12 +229,12 @@ class AccessFolder:
 
         Cancellation: the old key may be in force and its file gone; rotate again.
         """
-        with self._locked():
-            state = self._read()
-            where = self._tenant(state, tenant)
-            old = self._identity(where, name)
-            made = self._make_key(where, old)
-            await self._write(state.with_tenant(_with(self._without(where, old), name, made)))
+        with self._changing() as state:
+            where = state.tenant(tenant)
+            old = where.identity(name)
+            made, key = self._make_key(where, old)
+            changed = self._without(where, old).with_identity(name, made)
+            await self._write(state.with_tenant(changed), key)
             return made
 
     async def revoke(self, name: str, tenant: str = DEFAULT_TENANT) -> Identity:
@@ -189,12 +246,11 @@ class AccessFolder:
 
         Cancellation: it may or may not be out; revoke it again.
         """
-        with self._locked():
-            state = self._read()
-            where = self._tenant(state, tenant)
-            gone = self._identity(where, name)
-            await self._write(state.with_tenant(_with(self._without(where, gone), name, None)))
-            self.key_path(name, tenant).unlink(missing_ok=True)
+        with self._changing() as state:
+            where = state.tenant(tenant)
+            gone = where.identity(name)
+            changed = self._without(where, gone).with_identity(name, None)
+            await self._write(state.with_tenant(changed), gone=self.key_path(name, tenant))
             return gone
 
     async def mute(
@@ -238,16 +294,15 @@ class AccessFolder:
         return await self._set_muted(name, tenant, None)
 
     async def _set_muted(self, name: str, tenant: str, muted: Muted | None) -> Identity:
-        with self._locked():
-            state = self._read()
-            where = self._tenant(state, tenant)
-            old = self._identity(where, name)
+        with self._changing() as state:
+            where = state.tenant(tenant)
+            old = where.identity(name)
             if old.role is Role.OPERATOR and muted is not None:
                 raise AccessFolderError(
                     str(self.path), f"{name} is an operator, who could undo it; revoke it instead"
                 )
             changed = msgspec.structs.replace(old, muted=muted)
-            await self._write(state.with_tenant(_with(where, name, changed)))
+            await self._write(state.with_tenant(where.with_identity(name, changed)))
             return changed
 
     async def limit(
@@ -267,10 +322,9 @@ class AccessFolder:
 
         Cancellation: it may or may not be in force; set it again.
         """
-        with self._locked():
-            state = self._read()
+        with self._changing() as state:
             bounded = msgspec.structs.replace(
-                self._tenant(state, tenant),
+                state.tenant(tenant),
                 max_connections=max_connections,
                 max_file_bytes=max_file_bytes,
                 max_payload_bytes=max_payload_bytes,
@@ -279,16 +333,15 @@ class AccessFolder:
             await self._write(state.with_tenant(bounded))
             return bounded
 
-    def _make_key(self, tenant: Tenant, identity: Identity) -> Identity:
-        """Return *identity* with a new key, which is written to its file."""
+    def _make_key(self, tenant: Tenant, identity: Identity) -> tuple[Identity, NewKey]:
+        """Return *identity* with a new key, and the key, which is nowhere yet."""
         seed, public = make_key()
         now = datetime.now(UTC).isoformat(timespec="seconds")
         made = msgspec.structs.replace(identity, public_key=public, added_at=now)
         content = seed
         if self._signing.is_used:
             content = self._signing.credentials(tenant, made, seed)
-        write_key(self.key_path(made.name, tenant.name), content)
-        return made
+        return made, NewKey(self.key_path(made.name, tenant.name), public, content)
 
     def _without(self, tenant: Tenant, gone: Identity) -> Tenant:
         """Return a tenant that wants a key no more: in operator mode it has to say so for good."""
@@ -297,24 +350,9 @@ class AccessFolder:
         revoked = {**tenant.revoked, gone.public_key: int(time.time())}
         return msgspec.structs.replace(tenant, revoked=revoked)
 
-    @staticmethod
-    def _tenant(state: AccessState, name: str) -> Tenant:
-        found = state.find(name)
-        if found is None:
-            raise UnknownIdentityError("tenant", name, [one.name for one in state.tenants])
-        return found
-
-    @staticmethod
-    def _identity(tenant: Tenant, name: str) -> Identity:
-        found = tenant.find(name)
-        if found is None:
-            known = [one.name for one in tenant.identities]
-            raise UnknownIdentityError(f"identity of tenant {tenant.name}", name, known)
-        return found
-
     def _read(self) -> AccessState:
         try:
-            with self._state.open("rb") as file:
+            with self._files.state.open("rb") as file:
                 return msgspec.json.decode(file.read(_MAX_STATE_BYTES), type=AccessState)
         except FileNotFoundError:
             raise AccessFolderError(
@@ -325,41 +363,34 @@ class AccessFolder:
         except msgspec.DecodeError as error:
             raise AccessFolderError(str(self.path), f"access.json: {error}") from error
 
-    async def _write(self, state: AccessState) -> None:
-        config = self._signing.config(state) if self._signing.is_used else state.to_config()
+    def _config(self, state: AccessState) -> bytes:
+        if self._signing.is_used:
+            return self._signing.config(state)
+        if state.jwt:
+            raise AccessFolderError(
+                str(self.path),
+                "it is one of operator mode and its signing keys are not here: bring signing/ back",
+            )
+        return state.to_config()
+
+    async def _write(
+        self, state: AccessState, new: NewKey | None = None, gone: Path | None = None
+    ) -> None:
+        config = self._config(state)
         await check_config(config)
-        try:
-            write_private(self._state, msgspec.json.format(msgspec.json.encode(state)) + b"\n")
-            write_private(self.config, config)
-        except OSError as error:
-            raise AccessFolderError(str(self.path), error.strerror or str(error)) from error
+        encoded = msgspec.json.format(msgspec.json.encode(state)) + b"\n"
+        self._files.commit(encoded, config, new, gone)
 
     @contextmanager
-    def _locked(self) -> Generator[None]:
-        """Let one command at a time change the folder."""
-        try:
-            fd = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except FileNotFoundError:
-            raise AccessFolderError(
-                str(self.path), "no such folder; make it with `bus auth init`"
-            ) from None
-        except OSError as error:
-            raise AccessFolderError(str(self.path), error.strerror or str(error)) from error
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            yield
-        except BlockingIOError:
-            raise AccessFolderError(
-                str(self.path), "another command changes it just now; try again"
-            ) from None
-        finally:
-            os.close(fd)
-
-
-def _with(tenant: Tenant, name: str, identity: Identity | None) -> Tenant:
-    others = [one for one in tenant.identities if one.name != name]
-    if identity is not None:
-        others.append(identity)
-    return msgspec.structs.replace(
-        tenant, identities=tuple(sorted(others, key=lambda one: one.name))
-    )
+    def _changing(self, *, is_new: bool = False) -> Generator[AccessState]:
+        """Give who there is to the one command that may change it."""
+        with self._files.locked():
+            state = AccessState() if is_new and not self._files.state.exists() else self._read()
+            if self._files.is_interrupted:
+                keys = {
+                    one.public_key: self.key_path(one.name, tenant.name)
+                    for tenant in state.tenants
+                    for one in tenant.identities
+                }
+                self._files.finish(self._config(state) if state.tenants else None, keys)
+            yield state

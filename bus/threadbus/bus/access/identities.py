@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from threadbus.bus.access.apart import exports, heard_from_clients, imports, said_to_streams
+from threadbus.bus.access_errors import UnknownIdentityError
 from threadbus.bus.roles import Extra, Role, permissions_of
 
 DEFAULT_TENANT: Final = "main"
@@ -92,6 +93,26 @@ class Tenant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Return the identity of that name."""
         return next((one for one in self.identities if one.name == name), None)
 
+    def identity(self, name: str) -> Identity:
+        """Return the identity of that name.
+
+        Raises:
+            UnknownIdentityError: there is none.
+        """
+        found = self.find(name)
+        if found is None:
+            known = [one.name for one in self.identities]
+            raise UnknownIdentityError(f"identity of tenant {self.name}", name, known)
+        return found
+
+    def with_identity(self, name: str, identity: Identity | None) -> Tenant:
+        """Return the tenant with *identity* in place of the one called *name*; None is nobody."""
+        others = [one for one in self.identities if one.name != name]
+        if identity is not None:
+            others.append(identity)
+        ordered = tuple(sorted(others, key=lambda one: one.name))
+        return msgspec.structs.replace(self, identities=ordered)
+
     def to_accounts(self) -> dict[str, dict[str, Any]]:
         """Return the account, or both, by name, as the server's configuration has them."""
         jetstream = {"max_file": self.max_file_bytes} if self.max_file_bytes else "enabled"
@@ -123,15 +144,29 @@ class AccessState(msgspec.Struct, frozen=True, kw_only=True):
     """What ``access.json`` holds."""
 
     tenants: tuple[Tenant, ...] = ()
+    jwt: bool = False
+    """Whether the server trusts an operator: operator mode."""
 
     def find(self, name: str) -> Tenant | None:
         """Return the tenant of that name."""
         return next((one for one in self.tenants if one.name == name), None)
 
+    def tenant(self, name: str) -> Tenant:
+        """Return the tenant of that name.
+
+        Raises:
+            UnknownIdentityError: there is none.
+        """
+        found = self.find(name)
+        if found is None:
+            raise UnknownIdentityError("tenant", name, [one.name for one in self.tenants])
+        return found
+
     def with_tenant(self, tenant: Tenant) -> AccessState:
         """Return the state with *tenant* in place of the one of its name, or added."""
         others = [one for one in self.tenants if one.name != tenant.name]
-        return AccessState(tenants=tuple(sorted([*others, tenant], key=lambda one: one.name)))
+        tenants = tuple(sorted([*others, tenant], key=lambda one: one.name))
+        return msgspec.structs.replace(self, tenants=tenants)
 
     def to_config(self) -> bytes:
         """Return the part of the server's configuration: an account for each tenant."""

@@ -46,10 +46,12 @@ def read_key(path: Path) -> bytes:
     """Return the seed in a file.
 
     Raises:
-        KeyFileError: it cannot be read.
+        KeyFileError: it cannot be read, or others can read it too.
     """
     try:
         with path.open("rb") as file:
+            if os.fstat(file.fileno()).st_mode & 0o077:
+                raise KeyFileError(str(path), f"others can read it; `chmod 600 {path}`")
             return file.read(_MAX_FILE_BYTES).strip()
     except OSError as error:
         raise KeyFileError(str(path), error.strerror or str(error)) from error

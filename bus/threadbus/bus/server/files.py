@@ -52,11 +52,16 @@ if sys.platform != "win32":
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Replace *path* at once with *content*, readable by its owner only (mode 0600)."""
+    """Replace *path* at once with *content*, readable by its owner only (mode 0600).
+
+    A machine that loses power has the old content or the new one.
+    """
     fd, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(fd, "wb") as file:
             file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
         Path(name).replace(path)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):

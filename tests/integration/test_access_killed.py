@@ -1,0 +1,150 @@
+"""`kill -9` at every single file operation of `bus auth`: the next command finds all or nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import nkeys  # type: ignore[import-untyped]  # pyright: ignore[reportMissingTypeStubs]
+import pytest
+
+from tests.support.tree import ROOT
+from threadbus.bus import access, access_errors
+
+
+def _killed(folder: Path, into: Path, what: str) -> list[access.AccessFolder]:
+    """Return a folder for each moment at which the change was killed; the last is whole."""
+    into.mkdir()
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.support.killed_changes", folder, into, what],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    paths = sorted(into.iterdir(), key=lambda path: int(path.name))
+    assert len(paths) > 5, "it was killed nowhere"
+    return [access.AccessFolder(path) for path in paths]
+
+
+def _check(folder: access.AccessFolder) -> dict[str, str]:
+    """Check that a folder is whole; return the public key of each identity of the first tenant."""
+    found: dict[str, str] = {}
+    wanted: set[Path] = set()
+    for tenant in folder.tenants():
+        for one in tenant.identities:
+            path = folder.key_path(one.name, tenant.name)
+            wanted.add(path)
+            if path.suffix == ".nk":
+                seed = bytearray(path.read_bytes().strip())
+                assert nkeys.from_seed(seed).public_key.decode() == one.public_key, one.name  # pyright: ignore
+            else:
+                assert b"USER NKEY SEED" in path.read_bytes()
+            if tenant.name == "main":
+                found[one.name] = one.public_key
+    assert set((folder.path / "keys").glob("*/*")) == wanted
+    for path in folder.path.rglob("*"):
+        assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
+    assert not folder.is_interrupted
+    if not any(path.suffix == ".creds" for path in wanted):
+        config = msgspec.json.decode(folder.config.read_bytes())
+        users = config["accounts"]["main"]["users"]
+        assert {user["nkey"] for user in users} == set(found.values())
+    return found
+
+
+@pytest.mark.parametrize(
+    ("what", "jwt"), [("add", False), ("rotate", False), ("revoke", False), ("rotate", True)]
+)
+async def test_a_change_is_whole_or_not_there(tmp_path: Path, what: str, jwt: bool) -> None:
+    """After `bus auth reload`: keys and accounts are those on record, and no others."""
+    folder = access.AccessFolder(tmp_path / "auth")
+    await folder.init(jwt=jwt)
+    await folder.add("web", access.Role.AGENT)
+    before = _check(folder)
+    seen: list[dict[str, str]] = []
+    for killed in await asyncio.to_thread(_killed, folder.path, tmp_path / "killed", what):
+        killed.tenants()
+        await killed.rewrite()
+        now = _check(killed)
+        seen.append(now)
+        assert now["operator"] == before["operator"]
+        # What counts is one thing or the other, in the file and on record alike.
+        assert set(before) - {"web"} <= set(now) <= {*before, "late"}
+        if what == "add":
+            assert now["web"] == before["web"]
+    assert seen[0] == before != seen[-1]
+    # And it can be said again.
+    if what == "revoke" and "web" in seen[1]:
+        await access.AccessFolder(tmp_path / "killed" / "2").revoke("web")
+
+
+async def test_a_folder_that_was_begun_is_made_by_the_same_command(tmp_path: Path) -> None:
+    """`bus auth init --jwt` again, and one that is of another kind says so."""
+    empty = tmp_path / "auth"
+    empty.mkdir(mode=0o700)
+    for killed in await asyncio.to_thread(_killed, empty, tmp_path / "killed", "init"):
+        if not (killed.path / "access.json").exists():
+            with pytest.raises(access_errors.AccessFolderError, match="bus auth init"):
+                killed.tenants()
+            if (killed.path / "signing" / "keys" / "operator.nk").exists():
+                with pytest.raises(access_errors.AccessFolderError, match="say --jwt again"):
+                    await killed.init()
+            await killed.init(jwt=True)
+        await killed.rewrite()
+        assert set(_check(killed)) == {"operator"}
+
+
+async def test_a_folder_that_others_could_change_is_refused(tmp_path: Path) -> None:
+    """Its accounts would be theirs; so are files that its server could not read."""
+    folder = access.AccessFolder(tmp_path / "auth")
+    await folder.init()
+    folder.path.chmod(0o777)
+    with pytest.raises(access_errors.AccessFolderError, match="chmod 700"):
+        await folder.add("web", access.Role.AGENT)
+    folder.path.chmod(0o700)
+    if os.geteuid() == 0:
+        os.chown(folder.path, 12345, 12345)
+        with pytest.raises(access_errors.AccessFolderError, match="belongs to the user 12345"):
+            await folder.add("web", access.Role.AGENT)
+
+
+async def test_signing_keys_that_are_kept_elsewhere_do_not_make_it_a_folder_of_nkeys(
+    tmp_path: Path,
+) -> None:
+    """A change says that they are wanted; what is there stays, and can be read and reloaded."""
+    folder = access.AccessFolder(tmp_path / "auth")
+    await folder.init(jwt=True)
+    await folder.add("web", access.Role.AGENT)
+    before = folder.config.read_bytes()
+    signing = folder.path / "signing"
+    signing.rename(tmp_path / "safe")
+    with pytest.raises(access_errors.AccessFolderError, match="bring signing/ back"):
+        await folder.revoke("web")
+    await folder.rewrite()
+    assert folder.config.read_bytes() == before
+    (tmp_path / "safe").rename(signing)
+    (signing / "keys" / "operator.nk").chmod(0o644)
+    with pytest.raises(access_errors.KeyFileError, match="chmod 600"):
+        await folder.revoke("web")
+
+
+async def test_a_gateway_gets_more_names_with_the_key_that_it_has(tmp_path: Path) -> None:
+    """In operator mode it gets new credentials; an agent gets none at all."""
+    for jwt in (False, True):
+        folder = access.AccessFolder(tmp_path / f"auth-{jwt}")
+        await folder.init(jwt=jwt)
+        made = await folder.add("desk", access.Role.GATEWAY, acts_for=["ann"])
+        changed = await folder.act_for("desk", ["bob", "ann"])
+        assert changed.acts_for == ("ann", "bob")
+        assert (changed.public_key == made.public_key) is not jwt
+        _check(folder)
+        with pytest.raises(access_errors.AccessFolderError, match="is no gateway"):
+            await folder.act_for("operator", ["bob"])
