@@ -14,7 +14,7 @@ build_compose() {
     docker compose version >/dev/null 2>&1 || compose=("$HOME/.cache/threadbus/bin/docker-compose")
     eval "$(sh ops/compose/offline.sh)"
     THREADBUS_IMAGE=threadbus:ci THREADBUS_NATS_IMAGE=threadbus-nats:ci \
-        "${compose[@]}" -f ops/compose.yaml build --quiet
+        THREADBUS_KEYS_IMAGE=threadbus-keys:ci "${compose[@]}" -f ops/compose.yaml build --quiet
 }
 export -f build_compose
 

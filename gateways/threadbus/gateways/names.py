@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from threadbus.bus import UnknownAgentError
+from threadbus.bus import BusSettings, UnknownAgentError
 from threadbus.gateways.errors import AmbiguousNameError
 from threadbus.schemas import (
     AgentCard,
@@ -20,6 +20,7 @@ from threadbus.schemas import (
     canonical_agent_name,
     clean_text,
     nearest_names,
+    parse_agent_name,
 )
 
 MAX_FOREIGN_NAME_CHARS: Final = 1024
@@ -29,6 +30,15 @@ MAX_TOOL_NAME_CHARS: Final = 64
 """What the strictest of the usual model providers takes."""
 
 _DIGEST: Final = 8
+
+
+def speaker_of(settings: BusSettings, otherwise: str) -> AgentName:
+    """Return under which name a gateway connects: that of ``--as`` (``BUS_AS``), where it is given.
+
+    It has to be that of the identity whose key it has: the server sends answers to nobody else.
+    """
+    is_given = settings.name != BusSettings().name
+    return parse_agent_name(settings.name if is_given else otherwise)
 
 
 def agent_name_of(foreign: str) -> AgentName:

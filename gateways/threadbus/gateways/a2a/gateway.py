@@ -27,6 +27,7 @@ from threadbus.gateways.a2a.push import PUSHER, pusher
 from threadbus.gateways.a2a.sealing import Seal
 from threadbus.gateways.a2a.signing import card_signer
 from threadbus.gateways.errors import InvalidOptionError, MissingExtraError, SealError
+from threadbus.gateways.names import speaker_of
 from threadbus.gateways.principals import Principals
 from threadbus.gateways.web.limits import DEFAULT_MAX_BODY_BYTES, HostCheck, Rate
 from threadbus.gateways.web.serving import (
@@ -134,7 +135,7 @@ async def running(
     stopping = Stopping()
     late = _Late()
     async with (
-        connect(settings, name=GATEWAY) as bus,
+        connect(settings, name=speaker_of(settings, GATEWAY)) as bus,
         serving(
             late,
             options.address,

@@ -15,6 +15,7 @@ from threadbus.bus import BusSettings, SteadyLog, connect
 from threadbus.gateways.errors import InvalidOptionError
 from threadbus.gateways.mcp.gateway import GatewayOptions, open_gateway
 from threadbus.gateways.mcp.http import PATH, HttpOptions, make_app
+from threadbus.gateways.names import speaker_of
 from threadbus.gateways.principals import Principals
 from threadbus.gateways.web.serving import parse_address, serve_until, serving
 from threadbus.schemas import AgentName
@@ -104,7 +105,7 @@ async def over_http(
     stop = asyncio.Event()
     async with (
         stopping_on_signals(stop.set),
-        connect(settings, name=_SPEAKER) as bus,
+        connect(settings, name=speaker_of(settings, _SPEAKER)) as bus,
         open_gateway(bus, how) as gateway,
         serving(make_app(gateway, web), address, on_stop=gateway.stop) as served,
     ):
@@ -123,7 +124,8 @@ async def over_stdio(settings: BusSettings, how: GatewayOptions) -> None:
     stop = asyncio.Event()
     async with (
         stopping_on_signals(stop.set),
-        connect(settings, name=_SPEAKER) as bus,
+        # The one agent that it is: so that agent's own key is enough.
+        connect(settings, name=speaker_of(settings, how.agent or _SPEAKER)) as bus,
         open_gateway(bus, how) as gateway,
     ):
         if how.agent is not None:
