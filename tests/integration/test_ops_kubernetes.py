@@ -31,7 +31,7 @@ async def _keys(team: Path) -> None:
     for name in _AGENTS:
         await folder.auth.add(name, access.Role.AGENT)
     for name in ("mcp", "a2a"):
-        await folder.auth.add(name, access.Role.GATEWAY, acts_for=["*"])
+        await folder.auth.add(name, access.Role.GATEWAY, acts_for=["my-editor"])
     (team / "routes.password").write_text("secret", encoding="utf-8")
     (team / "tokens.json").write_text("{}", encoding="utf-8")
 
@@ -117,6 +117,28 @@ def test_everything_that_lives_is_watched_and_kept_running(rendered: list[Manife
         assert budgets[component]["minAvailable"] == spec["replicas"] - 1 > 0
         (container,) = spec["template"]["spec"]["containers"]
         assert {"startupProbe", "readinessProbe", "livenessProbe"} <= set(container)
+
+
+@needs_kubectl
+def test_each_pod_speaks_as_whom_its_key_is_for(rendered: list[Manifest]) -> None:
+    """The server sends answers to no other name, so that such a pod would wait for ever."""
+    found: set[str] = set()
+    for manifest in rendered:
+        pod = _pod(manifest)
+        if pod is None:
+            continue
+        for container in pod["containers"]:
+            variables: dict[str, str] = {
+                one["name"]: one.get("value", "") for one in container.get("env", [])
+            }
+            if "BUS_NKEY" not in variables:
+                continue
+            names = [v["secret"]["secretName"] for v in pod["volumes"] if v["name"] == "secret"]
+            (secret,) = names
+            name = variables["BUS_AS"]
+            assert secret.startswith(f"key-{name}"), name
+            found.add(name)
+    assert found == {*_AGENTS, "mcp", "a2a", "operator"}
 
 
 @needs_kubectl

@@ -63,6 +63,19 @@ def test_no_service_is_exposed(name: str, tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stdout[-600:] + ran.stderr
 
 
+def test_each_service_speaks_as_whom_its_key_is_for() -> None:
+    """The server sends answers to no other name; `bus run` takes that of its agent."""
+    found: dict[str, str] = {}
+    for name in _SERVICES:
+        text = (_UNITS / name).read_text(encoding="utf-8")
+        key = re.search(r"^LoadCredential=nkey:/etc/threadbus/keys/(.+)\.nk$", text, re.MULTILINE)
+        who = re.search(r"^Environment=BUS_NKEY=%d/nkey(?: BUS_AS=(\S+))?$", text, re.MULTILINE)
+        assert (key is None) == (who is None), name
+        if key is not None and who is not None and "bus run" not in text:
+            found[key[1]] = who[1]
+    assert found == {name: name for name in ("exporter", "mcp", "a2a", "operator")}
+
+
 def test_every_command_is_one_of_ours() -> None:
     """What the units start exists: the first words are commands of `bus`."""
     known = {command.name for command in _app.registered_commands}

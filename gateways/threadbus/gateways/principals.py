@@ -24,7 +24,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from threadbus.bus import SteadyLog
+from threadbus.bus import SteadyLog, access
 from threadbus.gateways.errors import TokensFileError
 from threadbus.schemas import AgentName, InvalidNameError, parse_agent_name, shorten
 
@@ -34,7 +34,6 @@ MIN_TOKEN_CHARS: Final = 32
 MAX_TOKEN_CHARS: Final = 1024
 MAX_TOKENS: Final = 10_000
 _MAX_BYTES: Final = 4 * 1024 * 1024
-_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _SHA256: Final = r"^[0-9a-f]{64}\Z"
 _MAKE_ONE: Final = "`bus gateway token AGENT --tokens FILE` writes one"
 _log: Final = SteadyLog("threadbus.gateways")
@@ -160,7 +159,7 @@ def _read(path: Path) -> tuple[tuple[int, ...], bytes]:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise TokensFileError(str(path), "is not a file", _MAKE_ONE)
-            if os.name == "posix" and status.st_mode & _OTHERS:
+            if access.others_may_use(file.fileno()):
                 raise TokensFileError(
                     str(path),
                     f"others may use it (mode {stat.S_IMODE(status.st_mode):04o})",

@@ -7,6 +7,7 @@ identities and their nkeys in files and writes the part of the server's configur
 from threadbus.bus.access.checking import check_config, reload_servers
 from threadbus.bus.access.folder import AccessFolder, default_access_folder
 from threadbus.bus.access.identities import Identity, Muted, Tenant
+from threadbus.bus.access.privacy import others_may_use
 from threadbus.bus.access_errors import AccessError
 from threadbus.bus.roles import (
     ANYBODY,
@@ -35,6 +36,7 @@ __all__ = [
     "Tenant",
     "check_config",
     "default_access_folder",
+    "others_may_use",
     "permissions_of",
     "reload_servers",
     "who_may",

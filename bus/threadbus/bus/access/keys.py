@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import nkeys  # type: ignore[import-untyped]  # pyright: ignore[reportMissingTypeStubs]
 
+from threadbus.bus.access.privacy import others_may_use
 from threadbus.bus.access_errors import KeyFileError
 from threadbus.bus.server.files import write_private
 from threadbus.bus.settings import without_seed
@@ -50,7 +51,7 @@ def read_key(path: Path) -> bytes:
     """
     try:
         with path.open("rb") as file:
-            if os.fstat(file.fileno()).st_mode & 0o077:
+            if others_may_use(file.fileno()):
                 raise KeyFileError(str(path), f"others can read it; `chmod 600 {path}`")
             return file.read(_MAX_FILE_BYTES).strip()
     except OSError as error:
@@ -87,13 +88,13 @@ def check_key_file(path: str) -> None:
     """
     shown = without_seed(path)
     try:
-        mode = Path(path).stat().st_mode
         with Path(path).open("rb") as file:
+            is_open = others_may_use(file.fileno())
             seed = file.read(_MAX_FILE_BYTES).strip()
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else None
         raise KeyFileError(shown, reason or "no such path") from None
-    if mode & 0o077:
+    if is_open:
         raise KeyFileError(shown, f"others can read it; `chmod 600 {shown}`")
     if seed.startswith(_CREDENTIALS):
         return

@@ -4,17 +4,18 @@ gateways."""
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import json
 import os
 import secrets
-import stat
 from pathlib import Path
 from typing import Any, Final, cast
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from threadbus.bus import access
 from threadbus.gateways.errors import SealError
 
 _KEY_BYTES: Final = 32
@@ -43,19 +44,14 @@ class Seal:
         """
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            except FileExistsError:
-                pass
-            else:
-                with os.fdopen(descriptor, "wb") as file:
-                    file.write(secrets.token_bytes(_KEY_BYTES))
+            if not self._path.exists():
+                self._make()
             with self._path.open("rb") as file:
-                mode = os.fstat(file.fileno()).st_mode
+                is_open = access.others_may_use(file.fileno())
                 key = file.read(_KEY_BYTES + 1)
         except OSError as error:
             raise SealError(str(self._path), error.strerror or str(error)) from error
-        if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
+        if is_open:
             raise SealError(str(self._path), "others may use it")
         if len(key) != _KEY_BYTES:
             raise SealError(str(self._path), f"it has {len(key)} bytes")
@@ -66,6 +62,18 @@ class Seal:
     def path(self) -> str:
         """The key file."""
         return str(self._path)
+
+    def _make(self) -> None:
+        """Make a key, whole or not at all; the first of several gateways that start makes it."""
+        beside = self._path.with_name(f".{self._path.name}.{secrets.token_hex(4)}")
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(secrets.token_bytes(_KEY_BYTES))
+            with contextlib.suppress(FileExistsError):
+                self._path.hardlink_to(beside)
+        finally:
+            beside.unlink()
 
     def seal(self, value: dict[str, Any], about: str) -> str:
         """Return *value* so that nobody else can read it, bound to what it is *about*."""
