@@ -17,13 +17,22 @@ from tests.support.bus_env import comes_to, receive, soon
 from tests.support.busreplay import busreplay
 from tests.support.cli import ended, environment, start
 from tests.support.eventually import eventually
-from threadbus.bus import Bus, StreamMismatchError, connect, retention, server
+from threadbus.bus import (
+    Bus,
+    BusSettings,
+    ReadError,
+    StreamMismatchError,
+    connect,
+    retention,
+    server,
+)
 from threadbus.replay.archiving.writing import archive, plan_archive
 from threadbus.replay.errors import ExportTargetError
-from threadbus.schemas import MAIN_THREAD, AgentCard, TaskId, TaskStatus
+from threadbus.schemas import MAIN_THREAD, AgentCard, TaskId, TaskStatus, partition_of
 
 _NOTHING = timedelta(0)
 _SHORT = timedelta(milliseconds=200)
+_PARTITIONS = 3
 
 
 @pytest.fixture
@@ -39,14 +48,28 @@ async def bus() -> AsyncIterator[Bus]:
         yield made
 
 
-async def _config(bus: Bus, **changes: Any) -> dict[str, Any]:
+@pytest.fixture
+async def spread() -> AsyncIterator[Bus]:
+    """The same with a log of three streams, and inboxes of two."""
+    async with server.EmbeddedServer() as running:
+        settings = BusSettings(url=running.url, partitions=_PARTITIONS, inboxes=2)
+        async with connect(settings, name="user") as made:
+            for name in ("user", "web"):
+                await made.registry.register(AgentCard(name=name), holder="test", takeover=True)
+            for number in range(_PARTITIONS):
+                await _config(made, f"BUS-{number}", duplicate_window=100_000_000)
+            yield made
+
+
+async def _config(bus: Bus, stream: str = "BUS", **changes: Any) -> dict[str, Any]:
     """Return the configuration of the log, changed past the bus."""
     client = Client()
     await client.connect(bus.settings.url)
-    info = json.loads((await client.request("$JS.API.STREAM.INFO.BUS", b"")).data)
+    info = json.loads((await client.request(f"$JS.API.STREAM.INFO.{stream}", b"")).data)
     config: dict[str, Any] = {**info["config"], **changes}
     if changes:
-        answer = await client.request("$JS.API.STREAM.UPDATE.BUS", json.dumps(config).encode())
+        body = json.dumps(config).encode()
+        answer = await client.request(f"$JS.API.STREAM.UPDATE.{stream}", body)
         assert "error" not in json.loads(answer.data)
     await client.close()
     return config
@@ -156,6 +179,77 @@ async def test_an_age_that_a_killed_archiving_left_is_taken_away(bus: Bus) -> No
     config = await _config(bus)
     assert config.get("max_age", 0) == 0
     assert "threadbus_max_age_before" not in config.get("metadata", {})
+
+
+async def test_a_log_of_several_streams_is_cut_at_one_time(spread: Bus, tmp_path: Path) -> None:
+    """Each partition is, what lives keeps all it has wherever it is, and goes on to its answer."""
+    bus = spread
+    old: list[TaskId] = []
+    while {partition_of(task, _PARTITIONS) for task in old} != set(range(_PARTITIONS)):
+        old.append(await _ended(bus, f"Old {len(old)}"))
+    before = {task: await _replayed(task, "--url", bus.settings.url) for task in old[:3]}
+    await _pass(time.time_ns())
+    alive = (await bus.tasks.open("Alive", to=["web"])).event.task
+    later = [await _ended(bus, f"Later {number}") for number in range(6)]
+    kept = {task: await _seqs(bus, task) for task in (alive, *later)}
+    await _pass(time.time_ns())
+
+    plan = await plan_archive(bus, _NOTHING)
+    assert [task.task for task in plan.tasks] == old
+    assert [(one.task, one.reason) for one in plan.holding] == [(alive, "it has not ended")]
+    done = await archive(bus, plan, tmp_path, spare=_SHORT)
+
+    assert (done.tasks, done.dropped) == (len(old), 5 * len(old))
+    (file,) = done.files
+    for task, shown in before.items():
+        assert await _replayed(task, "--file", file) == shown
+    assert [await _seqs(bus, task) for task in old] == [[] for _ in old]
+    assert {task: await _seqs(bus, task) for task in kept} == kept
+    listed = {summary.task for summary in await bus.tasks.list()}
+    assert listed == {alive, *later}
+    web = bus.acting_as("web")
+    async with web.inbox() as inbox:
+        (delivery,) = await receive(inbox, 1)
+        await web.tasks.submit_answer(alive, "42", cause=delivery.event.id)
+    assert (await soon(bus.waits.for_answer(alive))).text == "42"
+    for number in range(_PARTITIONS):
+        assert (await _config(bus, f"BUS-{number}")).get("max_age", 0) == 0
+
+
+async def test_one_that_was_killed_before_the_cut_is_made_again(bus: Bus, tmp_path: Path) -> None:
+    """Its files are there, up to the same time: the next one writes others beside them."""
+    old = await _ended(bus, "Old")
+    await _pass(time.time_ns())
+    await bus.tasks.open("Alive", to=["web"])
+    plan = await plan_archive(bus, _NOTHING)
+    left = tmp_path / "killed"
+    (first,) = (await archive(bus, plan, left, spare=timedelta(days=1))).files
+    assert await _seqs(bus, old), "nothing has left"
+
+    done = await archive(bus, await plan_archive(bus, _NOTHING), left, spare=_SHORT)
+    (second,) = done.files
+    assert await _replayed(old, "--file", second) == await _replayed(old, "--file", first)
+    assert await _seqs(bus, old) == []
+
+
+async def test_inboxes_that_are_behind_keep_the_log(bus: Bus, tmp_path: Path) -> None:
+    """A mention that has yet to come into an inbox would never come."""
+    task = (await bus.tasks.open("Asks", to=["web"])).event.task
+    await bus.tasks.close(task, TaskStatus.CANCELLED, summary="no answer")
+    await _pass(time.time_ns())
+    await _config(bus, "MENTIONS", max_msgs=1, discard="new")
+    for number in range(3):
+        more = (await bus.tasks.open(f"More {number}", to=["web"])).event.task
+        await bus.tasks.close(more, TaskStatus.CANCELLED, summary="no answer")
+
+    async def refused() -> bool:
+        try:
+            await plan_archive(bus, _NOTHING)
+        except ReadError as error:
+            return "MENTIONS" in str(error) and "behind BUS" in str(error)
+        return False
+
+    await eventually(refused, "it says who is behind")
 
 
 async def test_a_file_that_cannot_be_written_keeps_the_log(bus: Bus, tmp_path: Path) -> None:

@@ -41,27 +41,47 @@ class _Subjects(msgspec.Struct, frozen=True):
     subjects: dict[str, int] | None = None
 
 
+class _Source(msgspec.Struct, frozen=True):
+    name: str
+    lag: int = 0
+
+
 class _Page(msgspec.Struct, frozen=True):
     state: _Subjects = _Subjects()
     total: int = 0
+    sources: tuple[_Source, ...] | None = None
 
 
 async def waiting_tasks(client: DirectClient) -> set[str]:
     """Return the super-tasks of which a mention waits in some inbox.
 
     Raises:
+        ReadError: an inbox has yet to take mentions from the log, or from the hub before it: what
+            left the log would never come.
         NatsError, TimeoutError: there was no answer.
     """
     found: set[str] = set()
-    for stream in await list_streams(client):
-        if stream.name.partition("-")[0] != INBOX_STREAM:
+    names = [stream.name for stream in await list_streams(client)]
+    for name in names:
+        if name.partition("-")[0] != INBOX_STREAM:
             continue
+        # A hub before the inboxes keeps all for a day; what waits is in the inboxes behind it.
+        is_hub = name == INBOX_STREAM and f"{INBOX_STREAM}-0" in names
         offset = 0
         for _ in range(_MAX_PAGES):
             request = {"subjects_filter": ">", "offset": offset}
             body = msgspec.json.encode(request)
-            answer = await client.ask(f"$JS.API.STREAM.INFO.{stream.name}", body, timeout_s=30)
+            answer = await client.ask(f"$JS.API.STREAM.INFO.{name}", body, timeout_s=30)
             page = msgspec.json.decode(answer.body, type=_Page)
+            for source in page.sources or ():
+                if source.lag:
+                    raise ReadError(
+                        name,
+                        f"it is {source.lag:,} events behind {source.name}: wait until it is not, "
+                        "or see `bus doctor`",
+                    )
+            if is_hub:
+                break
             subjects = page.state.subjects or {}
             # mention.<agent>.<task>.…
             found |= {tokens[2] for s in subjects if len(tokens := s.split(".")) > 2}

@@ -92,4 +92,7 @@ async def make_plan(
         for task, one in seen.items()
         if one.opened_at < cut
     ]
+    # The partitions of a log come one beside the other.
+    tasks.sort(key=lambda one: one.opened_at)
+    holding.sort(key=lambda one: one.opened_at)
     return ArchivePlan(before=cut, tasks=tuple(tasks), holding=tuple(holding[:MAX_SHOWN]))

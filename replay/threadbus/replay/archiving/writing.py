@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import hashlib
+import itertools
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -87,9 +88,12 @@ async def archive(
     stamp = datetime.fromtimestamp(plan.before / 1e9, UTC).strftime("%Y%m%dT%H%M%S")
     files: list[str] = []
     lines: list[ArchiveLine] = []
-    for number, start in enumerate(range(0, len(plan.tasks), MAX_TASKS), 1):
+    # One that was killed before the cut has left files that are called the same.
+    names = (folder / f"until-{stamp}-{number:04}.jsonl.gz" for number in itertools.count(1))
+    free = (path for path in names if not path.exists())
+    for start in range(0, len(plan.tasks), MAX_TASKS):
         tasks = plan.tasks[start : start + MAX_TASKS]
-        path = folder / f"until-{stamp}-{number:04}.jsonl.gz"
+        path = next(free)
         await _write(source, tasks, path)
         files.append(str(path))
         lines += [_line(task, path) for task in tasks]
