@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import ssl
 import sys
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -23,6 +26,7 @@ from threadbus.bus import (
     connect,
     server,
 )
+from threadbus.bus.cluster.certificates import Authority
 from threadbus.schemas import MAIN_THREAD, AgentCard
 
 _ROOT = Path(__file__).parents[2]
@@ -179,3 +183,71 @@ def test_the_readme_says_the_same() -> None:
     commands = console_block(_ROOT / "docs" / "operations" / "cluster.md", "cluster")
     readme = (_ROOT / "README.md").read_text(encoding="utf-8")
     assert "".join(f"$ {command}\n" for command in commands) in readme
+
+
+async def _shown(host: str, port: int, *, is_route: bool = False) -> bytes:
+    """Return the certificate that a server shows to clients, or to other servers."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    reader, writer = await asyncio.open_connection(host, port)
+    try:
+        if not is_route:
+            await soon(reader.readline())
+        await soon(writer.start_tls(context))
+        der: bytes = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        return der
+    finally:
+        writer.transport.abort()
+
+
+@pytest.mark.cluster
+@pytest.mark.timeout(240)
+async def test_certificates_are_renewed_while_everything_goes_on(tmp_path: Path) -> None:
+    """Of clients and of routes, with the old ca.pem; a server that is started again comes back."""
+    async with running_cluster(tmp_path, "web") as running:
+        folder = running.folder
+        authority = Authority.load(folder.path / "tls")
+        n1 = running.nodes[0]
+        authority.issue(folder.node_path("n1") / "tls", "n1", n1.host, life=timedelta(days=5))
+        assert not (await folder.status()).is_healthy
+        assert (await folder.sync()).is_healthy is False
+        found = (await folder.status()).nodes[0]
+        assert found.certificate_days == 4
+        assert "ends in 4 days: `bus cluster renew`" in found.problem
+        old_authority = tmp_path / "old-ca.pem"
+        old_authority.write_bytes((folder.path / "tls" / "ca.pem").read_bytes())
+        settings = replace(running.settings("operator"), tls_ca=str(old_authority))
+        before = [await _shown(node.host, node.port) for node in running.nodes]
+
+        web = Agent("web")
+
+        @web.on_mention
+        async def answer(mention: Mention) -> str:
+            return f"{mention.text}!"
+
+        async with (
+            connect(settings, name="user") as user,
+            connect(replace(settings, nkey=running.settings("web").nkey), name="web") as bus,
+            running_agent(web, bus),
+        ):
+            await user.registry.register(AgentCard(name="user"), holder="test", takeover=True)
+            assert (await soon(user.ask("One", to=["web"]))).text == "One!"
+            assert (await folder.renew(within=timedelta(days=3))).is_renewed is False
+            renewal = await folder.renew(within=timedelta(days=30))
+            assert renewal.is_renewed
+            assert renewal.cluster is not None
+            assert renewal.cluster.is_healthy, renewal.cluster
+            assert renewal.cluster.certificate_days == 824
+            assert (await soon(user.ask("Two", to=["web"]))).text == "Two!"
+            for node, old in zip(running.nodes, before, strict=True):
+                new = await _shown(node.host, node.port)
+                assert new != old
+                assert await _shown(node.host, node.cluster_port, is_route=True) == new
+            # Routes that are made anew take the new certificates of both sides.
+            await running.kill("n2")
+            await running.start("n2")
+            assert (await folder.sync()).is_healthy
+            assert (await soon(user.ask("Three", to=["web"]))).text == "Three!"
+        async with connect(settings, name="user") as again:
+            assert await again.tasks.list()

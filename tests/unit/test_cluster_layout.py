@@ -5,13 +5,16 @@ from __future__ import annotations
 import builtins
 import json
 import pickle
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
 
 from threadbus.bus import cluster
 from threadbus.bus.access_errors import AccessConfigError
+from threadbus.bus.cluster.certificates import Authority
 from threadbus.bus.cluster.layout import render_node
 from threadbus.bus.cluster_errors import (
     CertificatesError,
@@ -23,6 +26,7 @@ from threadbus.bus.errors import BusError
 from threadbus.bus.server_errors import InvalidServerSettingError
 
 LOCAL = ["127.0.0.1"] * 3
+_PEMS = ("tls/ca.pem", "n1/tls/node.pem")
 
 
 def _names(folder: Path) -> list[str]:
@@ -170,3 +174,49 @@ def test_errors_pickle_and_say_what_they_know(error: ClusterError) -> None:
     assert isinstance(again, BusError)
     assert str(again) == str(error)
     assert all(str(argument) in str(error) for argument in error.args)
+
+
+async def test_an_authority_that_ends_is_renewed_with_its_key(tmp_path: Path) -> None:
+    """What it vouched for is good by the new certificate, and what it vouches for by the old."""
+    folder = cluster.ClusterFolder(tmp_path / "team")
+    await folder.init(cluster.make_plan(LOCAL))
+    old = Authority("threadbus cluster threadbus", life=timedelta(days=60))
+    old.write(folder.path / "tls")
+    for node in ("n1", "n2", "n3"):
+        old.issue(folder.path / node / "tls", node, "127.0.0.1", life=timedelta(days=50))
+    before = {name: _certificate(folder.path / name) for name in _PEMS}
+
+    assert (await folder.renew(within=timedelta(days=40), reload=False)).is_renewed is False
+    assert (await folder.renew(within=timedelta(days=55), reload=False)).is_renewed is True
+
+    after = {name: _certificate(folder.path / name) for name in _PEMS}
+    authority, leaf = _PEMS
+    assert after[authority].public_key() == before[authority].public_key()
+    for certificates in (before, after):
+        certificates[leaf].verify_directly_issued_by(after[authority])
+        certificates[leaf].verify_directly_issued_by(before[authority])
+    assert after[leaf].not_valid_after_utc - before[leaf].not_valid_after_utc > timedelta(days=700)
+    assert after[authority].not_valid_after_utc > after[leaf].not_valid_after_utc
+
+
+async def test_what_cannot_be_renewed_says_why(tmp_path: Path) -> None:
+    """Without TLS, without the authority's key, with another's, and with a command that cannot."""
+    plain = cluster.ClusterFolder(tmp_path / "plain")
+    await plain.init(cluster.make_plan(LOCAL, tls=False))
+    with pytest.raises(CertificatesError, match="without TLS"):
+        await plain.renew()
+    folder = cluster.ClusterFolder(tmp_path / "team")
+    await folder.init(cluster.make_plan(LOCAL))
+    with pytest.raises(CertificatesError, match="needs .path. in it"):
+        await folder.renew("scp {file} {host}:team/{node}/")
+    key = folder.path / "tls" / "ca.key"
+    key.write_bytes((folder.path / "n1" / "tls" / "node.key").read_bytes())
+    with pytest.raises(CertificatesError, match=r"ca\.key is not the key of ca\.pem"):
+        await folder.renew(reload=False)
+    key.unlink()
+    with pytest.raises(CertificatesError, match="No such file"):
+        await folder.renew(reload=False)
+
+
+def _certificate(path: Path) -> x509.Certificate:
+    return x509.load_pem_x509_certificate(path.read_bytes())

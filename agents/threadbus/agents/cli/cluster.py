@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Final, TypeAlias
 
@@ -11,7 +12,11 @@ import typer
 
 from threadbus.agents.cli.app import app, command, command_group
 from threadbus.agents.cli.exits import ExitCode
-from threadbus.agents.cli.results_operating import ClusterMade, CopiesSet
+from threadbus.agents.cli.results_operating import (
+    CertificatesRenewed,
+    ClusterMade,
+    CopiesSet,
+)
 from threadbus.agents.cli.shell import Shell, cell, table
 from threadbus.agents.cli.text import plural, safe_url
 from threadbus.bus import cluster, server
@@ -112,7 +117,7 @@ async def sync(
         str,
         typer.Option(
             "--copy",
-            help="Brings a file to a server: 'scp {file} {host}:{node}/', run for each.",
+            help="Brings a file to a server: 'scp -p {file} {host}:team/{path}', run for each.",
         ),
     ] = "",
 ) -> ExitCode:
@@ -122,6 +127,46 @@ async def sync(
     Ends with 1 when one did not take them.
     """
     return _tell(shell, await cluster.ClusterFolder(folder).sync(copy))
+
+
+@command("renew", group=group)
+async def renew(
+    shell: Shell,
+    folder: Folder,
+    within: Annotated[
+        int | None,
+        typer.Option(
+            "--within", min=1, help="Only if one ends within so many days; for a daily timer."
+        ),
+    ] = None,
+    copy: Annotated[
+        str, typer.Option("--copy", help="As for `sync`, with {path}: run for each file.")
+    ] = "",
+    no_reload: Annotated[
+        bool,
+        typer.Option(
+            "--no-reload", help="Only write them here: they get to the servers otherwise."
+        ),
+    ] = False,
+) -> ExitCode:
+    """Give every server a new certificate, without a restart and before the old one ends.
+
+    Keys stay, and so do connections. A new ca.pem, when the authority's own certificate would end
+    first, has to be brought to the clients before the old one ends.
+    """
+    found = await cluster.ClusterFolder(folder).renew(
+        copy, within=None if within is None else timedelta(days=within), reload=not no_reload
+    )
+    is_well = found.cluster is None or found.cluster.is_healthy
+    if shell.json:
+        shell.result(CertificatesRenewed(renewed=found.is_renewed, cluster=found.cluster))
+    elif found.cluster is not None:
+        _tell(shell, found.cluster)
+    elif found.is_renewed:
+        shell.say(f"written to {folder}; bring each server its tls/ and reload it")
+    else:
+        shell.say(f"all hold for {within} days and more: nothing was done")
+    return ExitCode.OK if is_well else ExitCode.FAILED
 
 
 @command("copies", group=group)
@@ -147,7 +192,7 @@ def _tell(shell: Shell, found: cluster.ClusterStatus) -> ExitCode:
     if shell.json:
         shell.result(found)
         return code
-    made = table("server", "url", "version", "clients", "leads", "")
+    made = table("server", "url", "version", "clients", "leads", "certificate", "")
     for node in found.nodes:
         made.add_row(
             cell(node.name),
@@ -155,11 +200,15 @@ def _tell(shell: Shell, found: cluster.ClusterStatus) -> ExitCode:
             cell(node.version or "-"),
             cell(str(node.connections)),
             cell("yes" if node.is_leader else ""),
+            cell("-" if node.certificate_days is None else plural(node.certificate_days, "day")),
             cell(node.problem or "ok", "bold red" if node.problem else "green"),
         )
     shell.table(made)
     if not found.has_leader:
         shell.say("no leader: most of the servers must run before anything is stored", "bold red")
+    left = found.certificate_days
+    if left is not None and left <= cluster.NOTE_DAYS:
+        shell.say(f"a certificate ends in {plural(left, 'day')}: `bus cluster renew`", "bold red")
     wrong = [node for node in found.nodes if node.problem]
     if wrong:
         shell.say(f"{plural(len(wrong), 'server')} of {len(found.nodes)} not as it should be")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from threadbus.bus import backup
+from threadbus.bus import backup, cluster
 
 
 def means(text: str) -> msgspec.Meta:
@@ -135,6 +135,15 @@ class ClusterMade(msgspec.Struct, kw_only=True):
     url: Annotated[str, means("where clients connect, every server")]
     nodes: Annotated[list[str], means("the folder of each server in it")]
     operator_key: Annotated[str, means("the nkey of the operator, a file")]
+
+
+class CertificatesRenewed(msgspec.Struct, kw_only=True):
+    """What `cluster renew` prints."""
+
+    renewed: Annotated[bool, means("whether there are new ones in the folder of the cluster")]
+    cluster: Annotated[
+        cluster.ClusterStatus | None, means("how it is with them; null where no server was told")
+    ] = None
 
 
 class CopiesSet(msgspec.Struct, kw_only=True):

@@ -25,16 +25,44 @@ _EARLY: Final = timedelta(hours=1)
 
 
 class Authority:
-    """Somebody who vouches for servers; its key is made anew.
+    """Somebody who vouches for servers.
 
     Args:
         name: what it is called.
+        key: its key, made anew when absent.
+        certificate: its certificate in PEM, made anew when absent.
+        life: how long a new certificate holds.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        key: ec.EllipticCurvePrivateKey | None = None,
+        certificate: bytes = b"",
+        life: timedelta = AUTHORITY_LIFE,
+    ) -> None:
         self._name = name
-        self._key = ec.generate_private_key(ec.SECP256R1())
-        self._certificate = self._sign(name, self._key, AUTHORITY_LIFE, is_authority=True)
+        self._key = key or ec.generate_private_key(ec.SECP256R1())
+        self._certificate = certificate or self._sign(name, self._key, life, is_authority=True)
+
+    @classmethod
+    def load(cls, folder: Path) -> Authority:
+        """Return the one whose files :meth:`write` wrote.
+
+        Its certificate is a new one where it would end before those that it makes.
+
+        Raises:
+            OSError: a file cannot be read.
+            ValueError: they are not those of an authority, or do not belong together.
+        """
+        pem = (folder / "ca.pem").read_bytes()
+        certificate = x509.load_pem_x509_certificate(pem)
+        key = _load_key(folder / "ca.key")
+        if certificate.public_key() != key.public_key():
+            raise ValueError("ca.key is not the key of ca.pem")
+        (name,) = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+        ends_early = certificate.not_valid_after_utc < datetime.now(UTC) + NODE_LIFE
+        return cls(str(name.value), key, b"" if ends_early else pem)
 
     def write(self, folder: Path) -> None:
         """Write ``ca.pem`` and ``ca.key``, both for their owner only."""
@@ -42,21 +70,23 @@ class Authority:
         write_private(folder / "ca.pem", self._certificate)
         write_private(folder / "ca.key", _pem_of(self._key))
 
-    def issue(self, folder: Path, name: str, host: str) -> None:
-        """Write ``node.pem``, ``node.key`` and ``ca.pem`` for one server.
+    def issue(self, folder: Path, name: str, host: str, life: timedelta = NODE_LIFE) -> None:
+        """Write ``node.pem``, ``node.key`` and ``ca.pem`` for one server, whose key stays.
 
         Args:
             folder: where to.
             name: the server's name.
             host: what others reach it by; loopback addresses are vouched for besides.
+            life: how long the certificate holds.
         """
-        key = ec.generate_private_key(ec.SECP256R1())
+        there = folder / "node.key"
+        key = _load_key(there) if there.exists() else ec.generate_private_key(ec.SECP256R1())
         hosts = dict.fromkeys((host, "localhost", "127.0.0.1", "::1"))
         names = x509.SubjectAlternativeName([_general_name(one) for one in hosts])
         folder.mkdir(mode=0o700, exist_ok=True)
         write_private(folder / "ca.pem", self._certificate)
-        write_private(folder / "node.pem", self._sign(name, key, NODE_LIFE, names))
-        write_private(folder / "node.key", _pem_of(key))
+        write_private(there, _pem_of(key))
+        write_private(folder / "node.pem", self._sign(name, key, life, names))
 
     def _sign(
         self,
@@ -98,6 +128,13 @@ class Authority:
         if names is not None:
             builder = builder.add_extension(names, critical=False)
         return builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+def _load_key(path: Path) -> ec.EllipticCurvePrivateKey:
+    key = serialization.load_pem_private_key(path.read_bytes(), password=None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise ValueError(f"{path.name} is a key of another kind")  # noqa: TRY004 - of a file
+    return key
 
 
 def _pem_of(key: ec.EllipticCurvePrivateKey) -> bytes:

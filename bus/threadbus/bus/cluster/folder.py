@@ -33,8 +33,10 @@ from threadbus.bus._nats.system import open_system
 from threadbus.bus.access.folder import OPERATOR, AccessFolder
 from threadbus.bus.access.keys import make_key, public_key, write_key
 from threadbus.bus.cluster.layout import ACCOUNTS, COPIES, ClusterPlan, render_node
+from threadbus.bus.cluster.renewing import RENEWED, renew_certificates
 from threadbus.bus.cluster.running import config_digest, copy_file
-from threadbus.bus.cluster.status import ClusterStatus, leaders_of, make_status
+from threadbus.bus.cluster.served import certificate_in, served_certificates
+from threadbus.bus.cluster.status import ClusterStatus, Renewal, leaders_of, make_status
 from threadbus.bus.cluster_errors import CertificatesError, ClusterFolderError
 from threadbus.bus.connection import connect
 from threadbus.bus.errors import ConnectError
@@ -147,7 +149,7 @@ class ClusterFolder:
 
         Args:
             copy: a command that brings a file to a server elsewhere, run for each one without a
-                shell; ``{file}``, ``{host}`` and ``{node}`` in it are filled in.
+                shell; ``{file}``, ``{host}``, ``{node}`` and ``{path}`` in it are filled in.
             patience: how long a server that does not answer is waited for; three times as long
                 where none does.
 
@@ -165,13 +167,53 @@ class ClusterFolder:
         digests = await self._digests(plan)
         if copy:
             for node in plan.nodes:
-                await copy_file(copy, node, self.node_path(node.name) / ACCOUNTS)
+                await copy_file(copy, node, self.node_path(node.name), ACCOUNTS)
         self._write_settings(plan, self.path)
         failures = await self._reload(plan, patience.total_seconds())
         found = await self._look(plan, digests, failures)
         if found.has_leader:
             await self._make_streams(plan)
         return found
+
+    async def renew(
+        self,
+        copy: str = "",
+        *,
+        within: timedelta | None = None,
+        reload: bool = True,
+        patience: timedelta = timedelta(seconds=20),
+    ) -> Renewal:
+        """Give each server a new certificate, without a restart; keys and connections stay.
+
+        Args:
+            copy: as for :meth:`sync`, with ``{path}`` in it; run for each file.
+            within: only where a certificate ends so soon.
+            reload: have the servers take them in; else they are only written here.
+            patience: as for :meth:`sync`.
+
+        Raises:
+            ClusterFolderError: the folder cannot be used.
+            CertificatesError: they cannot be made.
+            ClusterCopyError: the command failed.
+            AccessConfigError: a server would not take them.
+            ConnectError: no server can be reached: its certificate may have ended; restart it.
+
+        Cancellation: some servers may have theirs; renew again.
+        """
+        plan = self.plan()
+        if copy and "{path}" not in copy:
+            raise CertificatesError("--copy needs {path} in it: they go to n1/tls/node.pem")
+        if not renew_certificates(self.path, plan, within):
+            return Renewal(is_renewed=False)
+        digests = await self._digests(plan)
+        if not reload:
+            return Renewal(is_renewed=True)
+        if copy:
+            for node in plan.nodes:
+                for name in RENEWED:
+                    await copy_file(copy, node, self.node_path(node.name), name)
+        failures = await self._reload(plan, patience.total_seconds())
+        return Renewal(is_renewed=True, cluster=await self._look(plan, digests, failures))
 
     async def _reload(self, plan: ClusterPlan, patience: float) -> dict[str, str]:
         """Have every server reload, those too that have yet to start; return who did not."""
@@ -222,7 +264,9 @@ class ClusterFolder:
     ) -> ClusterStatus:
         async with open_system(self._system_settings(plan)) as system:
             answers = await system.servers(len(plan.nodes), _ANSWER_S)
-        return make_status(plan, answers, digests, failures)
+        shown = await served_certificates(plan)
+        own = {name: (der, certificate_in(self.node_path(name))) for name, der in shown.items()}
+        return make_status(plan, answers, digests, failures, own)
 
     async def _digests(self, plan: ClusterPlan) -> dict[str, str]:
         """Return the digest of each configuration, by which a server tells what it runs with."""

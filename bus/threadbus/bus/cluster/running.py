@@ -44,15 +44,27 @@ async def config_digest(folder: Path) -> str:
     return found[1]
 
 
-async def copy_file(command: str, node: ClusterNode, file: Path) -> None:
-    """Run the command that brings *file* to the machine of *node*, without a shell.
+async def copy_file(command: str, node: ClusterNode, folder: Path, name: str) -> None:
+    """Run the command that brings a file to the machine of *node*, without a shell.
+
+    Args:
+        command: as it was given; ``{file}`` and others in it are filled in.
+        node: whose it is.
+        folder: its folder here.
+        name: the file, in that folder.
 
     Raises:
         ClusterCopyError: it failed, or did not end within two minutes.
 
     Cancellation: ends the command.
     """
-    filled = {"{file}": str(file), "{host}": node.host, "{node}": node.name}
+    file = folder / name
+    filled = {
+        "{file}": str(file),
+        "{host}": node.host,
+        "{node}": node.name,
+        "{path}": f"{node.name}/{name}",
+    }
     try:
         words = [_fill(word, filled) for word in shlex.split(command)]
         code, said = await _run(words, file.parent, _COPY_S)
