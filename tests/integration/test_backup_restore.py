@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -268,6 +269,57 @@ async def test_a_restore_that_fails_leaves_nothing(tmp_path: Path) -> None:
             await backup.restore(BusSettings(url=small.url), folder)
         async with connect(small.url, name="user", ensure=False) as bus:
             assert not any(stream.exists for stream in (await bus.storage()).streams)
+
+
+_KILLED = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from threadbus.bus import BusSettings, backup
+
+done = 0
+
+def on_stream(_):
+    global done
+    done += 1
+    if done == int(sys.argv[3]):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(backup.restore(BusSettings(url=sys.argv[1]), Path(sys.argv[2]), on_stream=on_stream))
+"""
+
+
+async def test_a_restore_that_was_killed_is_made_again(tmp_path: Path) -> None:
+    """After the first stream, and after the last; not where something was said in it since."""
+    folder = tmp_path / "saved"
+    async with server.EmbeddedServer() as old, connect(old.url, name="user") as bus:
+        tasks = await _filled(bus)
+        before = {task: await _contents(bus, task) for task in tasks}
+        manifest = await backup.backup(BusSettings(url=old.url), folder)
+    async with server.EmbeddedServer() as new:
+        settings = BusSettings(url=new.url)
+        for killed_at in (1, len(manifest.streams)):
+            words = ("-c", _KILLED, new.url, str(folder), str(killed_at))
+            process = await asyncio.create_subprocess_exec(sys.executable, *words)
+            assert await process.wait() == -signal.SIGKILL
+            async with connect(settings, name="user", ensure=False) as bus:
+                there = [s.name for s in (await bus.storage()).streams if s.exists]
+            assert there, "something is left of it"
+        async with connect(settings, name="user") as bus:
+            late = (await bus.tasks.open("Late?", to=[])).event.task
+            with pytest.raises(backup_errors.RestoreRefusedError, match="BUS"):
+                await backup.restore(settings, folder)
+            assert await _contents(bus, late)
+    async with server.EmbeddedServer() as new:
+        settings = BusSettings(url=new.url)
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", _KILLED, new.url, str(folder), str(len(manifest.streams))
+        )
+        assert await process.wait() == -signal.SIGKILL
+        await backup.restore(settings, folder)
+        async with connect(settings, name="user") as bus:
+            assert {task: await _contents(bus, task) for task in tasks} == before
+        with pytest.raises(backup_errors.RestoreRefusedError):
+            await backup.restore(settings, folder)
 
 
 async def test_an_interrupted_backup_is_not_taken_for_a_whole_one(tmp_path: Path) -> None:

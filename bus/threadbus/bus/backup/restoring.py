@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from nats.errors import Error as NatsError
 
+from threadbus.bus._nats.api import api
 from threadbus.bus._nats.client import DirectClient
 from threadbus.bus._nats.plain import open_client
 from threadbus.bus._nats.snapshots import (
@@ -30,6 +31,9 @@ from threadbus.bus.backup.folder import (
 from threadbus.bus.backup_errors import BackupError, BackupStreamError, RestoreRefusedError
 from threadbus.bus.settings import BusSettings
 
+_MARK: Final = "threadbus_restoring"
+"""In the metadata of the first stream that is restored, until the last one is there."""
+
 
 async def restore(
     settings: BusSettings,
@@ -38,6 +42,8 @@ async def restore(
     on_stream: Callable[[BackedUp], None] | None = None,
 ) -> Manifest:
     """Make every stream of a backup, with the same sequences, times and bytes.
+
+    What one that was killed has made is taken away first, unless something was said in it since.
 
     Mentions that nobody had taken are delivered; of the last minute before the backup also those
     that were, which agents notice and do not answer twice.
@@ -62,14 +68,17 @@ async def restore(
     made: list[str] = []
     async with open_client(settings, "operator") as client:
         try:
-            await _make_room(client)
+            await _make_room(client, manifest)
             # Logs first, so that what is filled from them finds them.
             for stream in reversed(manifest.streams):
-                made.append(stream.name)
                 stored = _adapted(read_stream(folder, stream.name), stream, settings.replicas)
+                if not made:
+                    stored = _marked(stored)
+                made.append(stream.name)
                 await write_snapshot(client, stored, read_chunks(folder / stream.name / DATA))
                 if on_stream is not None:
                     on_stream(stream)
+            await _take_mark(client, made)
         except (NatsError, TimeoutError) as error:
             await _take_back(client, made)
             where = made[-1] if made else "the streams"
@@ -80,12 +89,42 @@ async def restore(
     return manifest
 
 
-async def _make_room(client: DirectClient) -> None:
-    """Take away streams in which nothing ever was, as any command of an operator makes them."""
+async def _make_room(client: DirectClient, manifest: Manifest) -> None:
+    """Take away streams in which nothing ever was, as any command of an operator makes them.
+
+    And those that a restore made which was killed before it was whole.
+    """
     there = await list_streams(client)
-    if used := [stream.name for stream in there if stream.last_seq]:
+    ours = {stream.name: stream.last_seq for stream in manifest.streams}
+    is_half = any(_MARK in _metadata(stream) for stream in there)
+    used = [
+        stream.name
+        for stream in there
+        if stream.last_seq > (ours.get(stream.name, 0) if is_half else 0)
+    ]
+    if used:
         raise RestoreRefusedError(used)
     await remove_streams(client, [stream.name for stream in there])
+
+
+def _metadata(stream: StoredStream) -> dict[str, str]:
+    return msgspec.convert(stream.config.get("metadata") or {}, dict[str, str])
+
+
+def _marked(stream: StoredStream) -> StoredStream:
+    metadata = {**_metadata(stream), _MARK: "1"}
+    return msgspec.structs.replace(stream, config={**stream.config, "metadata": metadata})
+
+
+async def _take_mark(client: DirectClient, made: Sequence[str]) -> None:
+    """Say that it is whole."""
+    for stream in await list_streams(client):
+        if stream.name in made and _MARK in _metadata(stream):
+            metadata = {name: value for name, value in _metadata(stream).items() if name != _MARK}
+            config = {**stream.config, "metadata": metadata}
+            answer = await api(client, f"STREAM.UPDATE.{stream.name}", config)
+            if answer.error is not None:
+                raise BackupStreamError(stream.name, answer.error.description)
 
 
 async def _take_back(client: DirectClient, made: list[str]) -> None:
