@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -13,6 +14,8 @@ import msgspec
 import nkeys  # type: ignore[import-untyped]  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 
+from tests.support.cli import ended, environment, start
+from tests.support.eventually import eventually
 from tests.support.tree import ROOT
 from threadbus.bus import access, access_errors
 
@@ -148,3 +151,21 @@ async def test_a_gateway_gets_more_names_with_the_key_that_it_has(tmp_path: Path
         _check(folder)
         with pytest.raises(access_errors.AccessFolderError, match="is no gateway"):
             await folder.act_for("operator", ["bob"])
+
+
+async def test_a_cluster_that_was_begun_is_laid_out_by_the_same_command(tmp_path: Path) -> None:
+    """`kill -9` in the middle of `bus cluster init`: no cluster, and no keys that stay behind."""
+    team = tmp_path / "team"
+    partial = tmp_path / ".team.partial"
+    words = ("cluster", "init", str(team))
+    process = await start(*words, env=environment(tmp_path / "home"))
+    await eventually((partial / "n1").exists, "it has begun")
+    process.send_signal(signal.SIGKILL)
+    await process.wait()
+    assert (partial / "auth" / "keys").exists()
+    assert not team.exists()
+
+    again = await ended(await start(*words, env=environment(tmp_path / "home")))
+    assert again.code == 0, again.err
+    assert (team / "cluster.json").is_file()
+    assert os.listdir(tmp_path) == ["team"]

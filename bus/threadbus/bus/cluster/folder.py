@@ -16,12 +16,14 @@ system.nk               the key with which this folder talks to the servers
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import os
 import secrets
 import shlex
 import shutil
-import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -98,16 +100,15 @@ class ClusterFolder:
             if self.path.exists() and any(self.path.iterdir()):
                 raise ClusterFolderError(str(self.path), "there is something in it already")
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            made = Path(tempfile.mkdtemp(prefix=f".{self.path.name}.", dir=self.path.parent))
+            with _alone_in(self.path.with_name(f".{self.path.name}.partial")) as made:
+                await ClusterFolder(made)._make(plan, self.path, apart=apart)
+                made.replace(self.path)
+        except BlockingIOError:
+            raise ClusterFolderError(
+                str(self.path), "another command makes it just now; try again"
+            ) from None
         except OSError as error:
             raise ClusterFolderError(str(self.path), error.strerror or str(error)) from error
-        try:
-            await ClusterFolder(made)._make(plan, self.path, apart=apart)
-            made.replace(self.path)  # noqa: ASYNC240 - one rename
-        except OSError as error:
-            raise ClusterFolderError(str(self.path), error.strerror or str(error)) from error
-        finally:
-            shutil.rmtree(made, ignore_errors=True)
         return plan
 
     async def _make(self, plan: ClusterPlan, final: Path, *, apart: bool) -> None:
@@ -316,6 +317,31 @@ class ClusterFolder:
             raise ClusterFolderError(str(self.path), missing) from None
         except OSError as error:
             raise ClusterFolderError(str(self.path), error.strerror or str(error)) from error
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Generator[Path]:
+    """Give an empty folder to one process at a time; whatever is in it at the end is taken away.
+
+    One that was killed has left keys in it, of servers that never were.
+
+    Raises:
+        BlockingIOError: another process is at it.
+        OSError: it cannot be made.
+    """
+    folder.mkdir(mode=0o700, exist_ok=True)
+    fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        for path in folder.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        try:
+            yield folder
+        finally:
+            # Not where it has become the cluster.
+            shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        os.close(fd)
 
 
 def _exports(settings: Mapping[str, str]) -> bytes:
