@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -33,7 +34,8 @@ async def _keys(team: Path) -> None:
     for name in ("mcp", "a2a"):
         await folder.auth.add(name, access.Role.GATEWAY, acts_for=["my-editor"])
     (team / "routes.password").write_text("secret", encoding="utf-8")
-    (team / "tokens.json").write_text("{}", encoding="utf-8")
+    for name in ("tokens.json", "push.key", "state.keys"):
+        (team / name).write_text("{}", encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -133,12 +135,27 @@ def test_each_pod_speaks_as_whom_its_key_is_for(rendered: list[Manifest]) -> Non
             }
             if "BUS_NKEY" not in variables:
                 continue
-            names = [v["secret"]["secretName"] for v in pod["volumes"] if v["name"] == "secret"]
-            (secret,) = names
+            (volume,) = (volume for volume in pod["volumes"] if volume["name"] == "secret")
             name = variables["BUS_AS"]
-            assert secret.startswith(f"key-{name}"), name
+            assert any(secret.startswith(f"key-{name}") for secret in _secrets(volume)), name
             found.add(name)
     assert found == {*_AGENTS, "mcp", "a2a", "operator"}
+
+
+@needs_kubectl
+def test_no_container_reads_a_secret_that_a_group_could(rendered: list[Manifest]) -> None:
+    """Secrets are mounted for a group: keys, tokens and what else is secret are copied first."""
+    for manifest in rendered:
+        pod = _pod(manifest)
+        if pod is None or manifest["kind"] == "StatefulSet":
+            continue
+        private = {v["name"] for v in pod["volumes"] if _secrets(v) and v["name"] != "ca"}
+        for container in pod["containers"]:
+            assert private & {mount["name"] for mount in container["volumeMounts"]} == set()
+            copied: list[str] = pod["initContainers"][0]["command"]
+            names = {word.rpartition("/")[2] for word in copied if word.startswith("/run/secret/")}
+            said = " ".join([*container["command"], *(str(e) for e in container["env"])])
+            assert set(re.findall(r"/run/key/([a-z.]+)", said)) == names
 
 
 @needs_kubectl
@@ -183,6 +200,13 @@ def _pod(manifest: Manifest) -> Manifest | None:
     return None if template is None else template["spec"]
 
 
+def _secrets(volume: Manifest) -> list[str]:
+    if "secret" in volume:
+        return [volume["secret"]["secretName"]]
+    sources: list[Manifest] = volume.get("projected", {}).get("sources", [])
+    return [source["secret"]["name"] for source in sources]
+
+
 def _references(manifest: Manifest) -> set[tuple[str, str]]:
     """Return the secrets and configurations that a pod wants."""
     pod = _pod(manifest)
@@ -190,8 +214,7 @@ def _references(manifest: Manifest) -> set[tuple[str, str]]:
         return set()
     found: set[tuple[str, str]] = set()
     for volume in pod["volumes"]:
-        if "secret" in volume:
-            found.add(("Secret", volume["secret"]["secretName"]))
+        found |= {("Secret", name) for name in _secrets(volume)}
         if "configMap" in volume:
             found.add(("ConfigMap", volume["configMap"]["name"]))
     for container in pod["containers"]:
