@@ -22,7 +22,6 @@ from threadbus.bus import access
 _EVENTS: Final = frozenset({"open", "os.rename", "os.remove", "os.mkdir"})
 CHANGES: Final[dict[str, Callable[[access.AccessFolder], Awaitable[object]]]] = {
     "init": lambda folder: folder.init(jwt=True),
-    "add": lambda folder: folder.add("late", access.Role.AGENT),
     "rotate": lambda folder: folder.rotate("web"),
     "revoke": lambda folder: folder.revoke("web"),
 }

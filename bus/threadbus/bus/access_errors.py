@@ -55,6 +55,11 @@ class IdentityExistsError(AccessError):
         self.role = role
 
     def __str__(self) -> str:
+        if self.role == "tenant":
+            return (
+                f"the tenant {self.name!r} is there already: `bus auth add-agent NAME` adds "
+                "somebody to it, `bus auth init --tenant OTHER` makes another"
+            )
         return (
             f"{self.name!r} of tenant {self.tenant!r} is there already ({self.role}); "
             f"`bus auth rotate {self.name}` gives it a new key, `bus auth revoke {self.name}` "
