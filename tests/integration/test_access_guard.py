@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 from nats.aio.client import Client
@@ -73,3 +75,46 @@ async def test_the_guard_mutes_a_runaway_for_a_while(tmp_path: Path) -> None:
     assert (record.allowed, record.set_by) == (20, "user")
     assert record.until is not None
     assert last.code == 0, last.err
+
+
+async def test_a_mute_ends_although_another_command_was_at_it(tmp_path: Path) -> None:
+    """The guard tries again until it ends; what somebody muted by hand meanwhile stays so."""
+    folder = access.AccessFolder(tmp_path / "auth")
+    await folder.init()
+    for name in ("mallory", "web"):
+        await folder.add(name, access.Role.AGENT)
+        await folder.mute(name, by="guard", reason="said too much", until=datetime.now(UTC))
+    operator = str(folder.key_path("operator"))
+    env = environment(tmp_path / "home", {"BUS_NKEY": operator})
+    up = ("up", "--auth", str(folder.path), "--port", "0", "--json")
+    watch = ("guard", "--folder", str(folder.path), "--as", "guard", "--json")
+    async with process(*up, env=env) as server:
+        url = str(json.loads(await line_with(server, "url"))["url"])
+        async with connect(BusSettings(url=url, nkey=operator), name="user"):
+            pass
+        with (folder.path / ".lock").open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            async with process(*watch, "--url", url, env=env) as guard:
+                for _ in range(2):
+                    still = GuardLine(**json.loads(await line_with(guard, "still muted")))
+                    assert "another command changes it" in still.reason
+                _mute_by_hand(folder.path / "access.json", "mallory")
+                fcntl.flock(lock, fcntl.LOCK_UN)
+                again = GuardLine(**json.loads(await line_with(guard, "may speak again")))
+                guard.terminate()
+                last = await ended(guard)
+        server.terminate()
+        await ended(server)
+    assert (again.agent, last.code, last.out) == ("web", 0, "")
+    (tenant,) = folder.tenants()
+    muted = {one.name: one.muted.by for one in tenant.identities if one.muted is not None}
+    assert muted == {"mallory": "user"}
+
+
+def _mute_by_hand(state: Path, name: str) -> None:
+    """Do what `bus auth mute` does, for who holds the lock."""
+    found = json.loads(state.read_bytes())
+    for one in found["tenants"][0]["identities"]:
+        if one["name"] == name:
+            one["muted"] = {"by": "user", "at": one["muted"]["at"]}
+    state.write_text(json.dumps(found), encoding="utf-8")

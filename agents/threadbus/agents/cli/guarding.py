@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Final
@@ -14,7 +13,14 @@ from threadbus.agents.cli.app import command
 from threadbus.agents.cli.results_operating import GuardLine
 from threadbus.agents.cli.shell import Shell
 from threadbus.agents.serving import stopping_on_signals
-from threadbus.bus import DEFAULT_TIMES, Bus, Runaway, RunawayGuard, access, record_runaway
+from threadbus.bus import (
+    DEFAULT_TIMES,
+    Bus,
+    Runaway,
+    RunawayGuard,
+    access,
+    record_runaway,
+)
 
 _LOOK_S: Final = 1.0
 _MOST_S: Final = 30 * 86_400
@@ -62,6 +68,7 @@ class Muter:
         self._tenant = tenant
         self._mute_for = mute_for
         self._ends: dict[str, datetime] = {}
+        self._failures: dict[str, str] = {}
         self.bus: Bus | None = None
 
     def load(self) -> None:
@@ -90,8 +97,13 @@ class Muter:
         except access.AccessError as error:
             self._say(runaway.sender, "not muted", f"{reason}; {error}")
             return
-        reloaded = await access.reload_servers(self._folder.config)
         self._ends[runaway.sender] = until
+        try:
+            reloaded = await access.reload_servers(self._folder.config)
+        except access.AccessError as error:
+            # A flooded server takes its time. Who goes on is named again.
+            self._say(runaway.sender, "to be muted by a reload", f"{reason}; {error}")
+            return
         self._say(runaway.sender, "muted" if reloaded else "to be muted by a reload", reason)
         await record_runaway(self.bus, runaway, until=int(until.timestamp() * 1e9), reason=reason)
 
@@ -101,11 +113,32 @@ class Muter:
             await asyncio.sleep(_LOOK_S)
             now = datetime.now(UTC)
             for name in [name for name, until in self._ends.items() if until <= now]:
-                del self._ends[name]
-                with contextlib.suppress(access.AccessError):
+                try:
+                    if not self._is_over(name, now):
+                        # Somebody has muted it anew, by hand perhaps, or let it speak.
+                        del self._ends[name]
+                        continue
                     await self._folder.unmute(name, self._tenant)
                     await access.reload_servers(self._folder.config)
+                except access.AccessError as error:
+                    # Another command is at it, or the server is busy: again in a moment.
+                    self._failed(name, str(error))
+                else:
+                    del self._ends[name]
+                    self._failures.pop(name, None)
                     self._say(name, "may speak again", "")
+
+    def _is_over(self, name: str, now: datetime) -> bool:
+        found = [
+            tenant.find(name) for tenant in self._folder.tenants() if tenant.name == self._tenant
+        ]
+        return any(one is not None and one.muted and one.muted.is_over(now) for one in found)
+
+    def _failed(self, name: str, reason: str) -> None:
+        """Say once why somebody stays muted."""
+        if self._failures.get(name) != reason:
+            self._failures[name] = reason
+            self._say(name, "still muted", reason)
 
     def _say(self, agent: str, what: str, reason: str) -> None:
         if self._shell.json:
