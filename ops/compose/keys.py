@@ -76,6 +76,7 @@ async def main(words: list[str]) -> int:
     elif words:
         command = ["bus", "auth", *words, "--folder", str(AUTH)]
         code = await asyncio.to_thread(subprocess.call, command)
+        sys.stderr.write("NATS takes it in by `docker compose kill --signal HUP nats`\n")
     else:
         # The table of roles may be that of a newer release.
         await folder.rewrite()
