@@ -156,3 +156,18 @@ async def test_a_folder_is_of_one_mode(tmp_path: Path) -> None:
 
     assert folder.key_path("operator").suffix == ".nk"
     assert [tenant.name for tenant in folder.tenants()] == ["main"]
+
+
+@pytest.mark.parametrize("name", ["operator", "system"])
+async def test_no_tenant_gets_the_keys_of_the_server(tmp_path: Path, name: str) -> None:
+    """One that is called as they are would have their file: its operator would be the server's."""
+    folder = access.AccessFolder(tmp_path / "auth")
+    with pytest.raises(access_errors.AccessFolderError, match=f"is called {name}"):
+        await folder.init(name, jwt=True)
+    await folder.init(jwt=True)
+    with pytest.raises(access_errors.AccessFolderError, match="choose another name"):
+        await folder.init(name)
+    assert [tenant.name for tenant in folder.tenants()] == ["main"]
+    nkeys_folder = access.AccessFolder(tmp_path / "nkeys")
+    await nkeys_folder.init(name)
+    assert [tenant.name for tenant in nkeys_folder.tenants()] == [name]

@@ -22,6 +22,7 @@ from threadbus.bus.access.apart import (
 from threadbus.bus.access.identities import CLIENTS_SUFFIX, AccessState, Identity, Tenant
 from threadbus.bus.access.keys import KeyKind, make_key, public_key, read_key, write_key
 from threadbus.bus.access.tokens import account_limits, credentials_file, sign_claims
+from threadbus.bus.access_errors import AccessFolderError
 from threadbus.bus.roles import Role, permissions_of
 
 _OPERATOR: Final = "operator"
@@ -61,7 +62,17 @@ class Signing:
         return self._folder / "operator.jwt"
 
     def add_tenant(self, name: str, *, apart: bool) -> None:
-        """Make the keys of a tenant's account, or of both."""
+        """Make the keys of a tenant's account, or of both.
+
+        Raises:
+            AccessFolderError: the name is that of another key, which it would share.
+        """
+        if name in {_OPERATOR, _SYSTEM}:
+            raise AccessFolderError(
+                str(self._folder.parent.parent),
+                f"no tenant of operator mode is called {name}, as the server's own keys are: "
+                "choose another name",
+            )
         for account in (name, name + CLIENTS_SUFFIX)[: 2 if apart else 1]:
             if not self._path(account).exists():
                 seed, _ = make_key(KeyKind.ACCOUNT)
