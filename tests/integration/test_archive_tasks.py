@@ -106,6 +106,7 @@ async def test_archived_tasks_are_replayed_from_the_file(bus: Bus, tmp_path: Pat
     done = await archive(bus, plan, tmp_path / "archive", spare=_SHORT)
 
     assert (done.tasks, done.dropped) == (2, 10)
+    assert _mode(tmp_path / "archive") == 0o700
     (file,) = done.files
     for task in old:
         assert await _replayed(task, "--file", file) == before[task]
@@ -280,3 +281,7 @@ async def _replayed(task: TaskId, option: str, where: str) -> list[bytes]:
     ran = await asyncio.to_thread(busreplay, task, option, where, "--format", "jsonl")
     assert ran.returncode == 0, ran.stderr
     return ran.stdout.splitlines()
+
+
+def _mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777

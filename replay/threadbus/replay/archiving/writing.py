@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import hashlib
 import itertools
+import os
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -109,7 +110,7 @@ async def archive(
 async def _write(source: BusSource, tasks: Sequence[Archived], path: Path) -> None:
     """Write one file, and read it again from the disk."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise ExportTargetError(str(path), error.strerror or str(error)) from error
     with whole_or_nothing(path, force=False) as stream:
@@ -167,5 +168,18 @@ def _add_to_index(folder: Path, lines: Sequence[ArchiveLine]) -> None:
     try:
         with path.open("ab") as file:
             file.writelines(msgspec.json.encode(line) + b"\n" for line in lines)
+            file.flush()
+            os.fsync(file.fileno())
+        # What follows cannot be taken back: names of files are on the disk before it, too.
+        for one in (folder, folder.parent):
+            _sync_folder(one)
     except OSError as error:
         raise ExportTargetError(str(path), error.strerror or str(error)) from error
+
+
+def _sync_folder(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
