@@ -21,6 +21,7 @@ from threadbus.gateways.web.serving import parse_address, serve_until, serving
 from threadbus.schemas import AgentName
 
 _SPEAKER: Final = "mcp-gateway"
+"""Who it is where it is not one agent only, whose own key is then enough."""
 _MIN_KEY_CHARS: Final = 32
 _LAST_WORDS_S: Final = 5.0
 _log: Final = SteadyLog("threadbus.gateways.mcp")
@@ -105,7 +106,7 @@ async def over_http(
     stop = asyncio.Event()
     async with (
         stopping_on_signals(stop.set),
-        connect(settings, name=speaker_of(settings, _SPEAKER)) as bus,
+        connect(settings, name=speaker_of(settings, how.agent or _SPEAKER)) as bus,
         open_gateway(bus, how) as gateway,
         serving(make_app(gateway, web), address, on_stop=gateway.stop) as served,
     ):
@@ -124,7 +125,6 @@ async def over_stdio(settings: BusSettings, how: GatewayOptions) -> None:
     stop = asyncio.Event()
     async with (
         stopping_on_signals(stop.set),
-        # The one agent that it is: so that agent's own key is enough.
         connect(settings, name=speaker_of(settings, how.agent or _SPEAKER)) as bus,
         open_gateway(bus, how) as gateway,
     ):
