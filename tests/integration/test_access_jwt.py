@@ -132,6 +132,31 @@ async def test_a_token_cannot_be_forged(team: Secured, tmp_path: Path, attack: s
             pass
 
 
+async def test_credentials_that_others_can_read_are_not_used(team: Secured, tmp_path: Path) -> None:
+    """As for an nkey: the error says what to do; so do a file of something else, and none."""
+    path = tmp_path / "web.creds"
+    path.write_bytes(team.folder.key_path("web").read_bytes())
+    for mode, said in ((0o644, "chmod 600"), (0o600, "")):
+        path.chmod(mode)
+        if not said:
+            async with connect(settings_of(team, path), name="web") as web:
+                assert await web.registry.list() is not None
+            continue
+        with pytest.raises(access_errors.KeyFileError, match=said):
+            async with connect(settings_of(team, path), name="web"):
+                pass
+    nkey = access.AccessFolder(tmp_path / "nkeys")
+    await nkey.init()
+    for other, said in (
+        (nkey.key_path("operator"), "--nkey takes it"),
+        (tmp_path / "x", "No such"),
+    ):
+        with pytest.raises(access_errors.KeyFileError, match=said) as refused:
+            async with connect(settings_of(team, other), name="web"):
+                pass
+        assert "SU" not in str(refused.value)
+
+
 async def test_secrets_are_in_their_files_only(team: Secured) -> None:
     """The configuration has tokens and no seed; every file is its owner's."""
     await team.folder.revoke("coder")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ssl
-from pathlib import Path
 from typing import Any, Final
 
 from threadbus.bus.access.keys import check_key_file, is_credentials
 from threadbus.bus.access_errors import KeyFileError
-from threadbus.bus.settings import BusSettings, InvalidSettingError
+from threadbus.bus.settings import BusSettings, InvalidSettingError, without_seed
 
 _REFUSALS: Final = ("authorization violation", "authentication revoked", "authentication expired")
 
@@ -28,8 +27,11 @@ def connect_options(settings: BusSettings) -> dict[str, Any]:
     """
     options: dict[str, Any] = {}
     if settings.credentials:
-        if not Path(settings.credentials).is_file():
-            raise KeyFileError(settings.credentials, "no such file")
+        check_key_file(settings.credentials)
+        if not is_credentials(settings.credentials):
+            raise KeyFileError(
+                without_seed(settings.credentials), "it is no file of credentials; --nkey takes it"
+            )
         options["user_credentials"] = settings.credentials
     if settings.nkey:
         check_key_file(settings.nkey)
