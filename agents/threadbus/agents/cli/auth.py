@@ -352,7 +352,8 @@ def _tell_reloaded(shell: Shell, where: access.AccessFolder, found: list[int]) -
     elif found:
         shell.say(f"  the running server has it ({', '.join(map(str, found))})")
     else:
-        shell.say(f"  no server of yours runs with it: include {where.config}", "dim")
+        shell.say(f"  no server of yours runs with it: put a copy of {where.config}", "dim")
+        shell.say('  beside its configuration, which says: include "accounts.conf"', "dim")
 
 
 def _flags(folder: Path | None, tenant: str) -> str:
