@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
-from tests.chaos import clusters, crowds, disks, gates, single
+from tests.chaos import clocks, clusters, crowds, disks, gates, single
 from tests.chaos.stage import Stage
 from tests.chaos.verdict import Verdict
 
@@ -29,8 +29,11 @@ _ALL: Final = (
     single.agents_paused,
     single.server_stalls,
     single.server_refuses,
-    single.clocks_jump,
+    clocks.clocks_jump,
+    clocks.server_clock_jumps,
     disks.disk_full,
+    disks.disk_slow,
+    disks.disk_fails,
     clusters.cluster_leaders_killed,
     clusters.cluster_partitioned,
     gates.gateways_killed,
@@ -41,5 +44,12 @@ _ALL: Final = (
 
 SCENARIOS: Final = tuple(Scenario(run.__name__.replace("_", "-"), run) for run in _ALL)
 
-QUICK: Final = ("agents-killed", "server-killed", "agents-paused", "cluster-leaders-killed")
+QUICK: Final = (
+    "agents-killed",
+    "server-killed",
+    "agents-paused",
+    "server-clock-jumps",
+    "disk-fails",
+    "cluster-leaders-killed",
+)
 """Those that CI runs, for a few seconds each."""

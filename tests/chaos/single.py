@@ -8,7 +8,6 @@ import signal
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Final
 
 from tests.chaos.stage import ACK_WAIT, PRESENCE_TTL, PROGRAM, TEAM, Stage
@@ -18,8 +17,6 @@ from tests.support.agent_process import AgentProcess
 from tests.support.proxy import proxied
 from threadbus.bus.server import EmbeddedServer, ServerSettings
 
-_CLOCK: Final = Path(__file__).parent / "clock"
-_JUMPS_S: Final = (-3600.0, -60.0, -2.0, 0.5, 45.0, 7200.0)
 _TAKEOVER_S: Final = 40.0
 
 
@@ -139,11 +136,7 @@ async def _gone(stage: Stage, agent: AgentProcess, name: str) -> None:
 
 
 async def server_stalls(stage: Stage) -> Verdict:
-    """SIGSTOP pulses on a server that syncs each write: what a slow disk looks like from outside.
-
-    No disk is slowed down: neither a device mapper nor a throttle that sees buffered writes can be
-    counted on where this runs.
-    """
+    """SIGSTOP pulses on a server that syncs each write."""
     settings = ServerSettings(sync_interval="always")
     async with EmbeddedServer(settings=settings) as server, stage.team(server.url):
         async with stage.writing(server.url):
@@ -175,31 +168,3 @@ async def server_refuses(stage: Stage) -> Verdict:
                 await stage.rest(0.1, 3.0)
                 proxy.refuses = False
         return await stage.settle(server.url)
-
-
-async def clocks_jump(stage: Stage) -> Verdict:
-    """The clocks of agents jump forwards and back, by seconds and by hours, each on its own."""
-    files = {name: stage.folder / f"{name}.clock" for name in TEAM}
-    for path in files.values():
-        path.write_text("0", encoding="ascii")
-    python_path = f"{_CLOCK}:{os.environ.get('PYTHONPATH', '')}".rstrip(":")
-    async with EmbeddedServer() as server:
-        team: dict[str, AgentProcess] = {}
-        try:
-            for name in TEAM:
-                environ = stage.environment(
-                    server.url, PYTHONPATH=python_path, CHAOS_CLOCK=str(files[name])
-                )
-                team[name] = AgentProcess(f"{PROGRAM}:{name}", environ)
-                await team[name].start()
-            async with stage.writing(server.url):
-                while await stage.rest(0.1, 1.0):
-                    path = files[stage.chance.choice(TEAM)]
-                    part = path.with_suffix(".part")
-                    part.write_text(str(stage.chance.choice(_JUMPS_S)), encoding="ascii")
-                    part.replace(path)
-                    stage.count("clock jumped")
-            return await stage.settle(server.url)
-        finally:
-            for agent in team.values():
-                await agent.kill()
