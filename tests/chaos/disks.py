@@ -18,7 +18,7 @@ from threadbus.bus.server import EmbeddedServer, ServerSettings
 
 _SYNC_MS: Final = (5, 20, 80, 300, 1500)
 _WRITE_MS: Final = (0, 0, 2, 20, 100)
-_WRITES_FAIL: Final = ("pwrite64:error=EIO",)
+_WRITES_FAIL: Final[tuple[str, ...]] = ("pwrite64:error=EIO",)
 _FAILURES: Final = (
     ("pwrite64:error=ENOSPC",),
     ("pwrite64:error=EIO:when=2+3",),
