@@ -224,5 +224,6 @@ async def open_inbox(
     """Attach to the inbox of *speaker*; what was pulled and not settled goes back at the end."""
     if fresh:
         await backend.inboxes.remove(speaker.name, stream)
-    async with backend.inboxes.pull(AgentName(speaker.name), stream, settings.ack_wait) as pull:
+    name = AgentName(speaker.name)
+    async with backend.inboxes.pull(name, stream, settings.ack_wait, sole=fresh) as pull:
         yield Inbox(pull, log, speaker, room)

@@ -224,9 +224,16 @@ class InboxPort(Protocol):
         ...
 
     def pull(
-        self, agent: str, stream: str, ack_wait: timedelta
+        self, agent: str, stream: str, ack_wait: timedelta, *, sole: bool = False
     ) -> AbstractAsyncContextManager[InboxPull]:
-        """Attach to the inbox of *agent*, creating it where it is not."""
+        """Attach to the inbox of *agent*, creating it where it is not.
+
+        Args:
+            agent: whose.
+            stream: where it is.
+            ack_wait: how long a mention is leased.
+            sole: nobody else pulls from it.
+        """
         ...
 
     async def push(self, agent: str, stream: str, ack_wait: timedelta) -> None:

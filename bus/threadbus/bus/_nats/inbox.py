@@ -27,6 +27,7 @@ from threadbus.bus._nats.frames import header, status
 from threadbus.bus._nats.inbox_message import NatsInboxMessage
 from threadbus.bus._nats.layout import Layout
 from threadbus.bus._nats.log import NatsLog
+from threadbus.bus._nats.overdue import Overdue
 from threadbus.bus._nats.places import MentionPlaces
 from threadbus.bus._nats.sources import watch_sources
 from threadbus.bus._nats.waiting import oldest_in, pending_in
@@ -56,9 +57,12 @@ class NatsInboxPull:
         stream: str,
         ack_wait: timedelta,
         places: MentionPlaces | None = None,
+        *,
+        sole: bool = False,
     ) -> None:
         self._client = client
         self._places = places
+        self._overdue = Overdue() if sole else None
         self._agent = agent
         self._stream = stream
         self._ack_wait = ack_wait
@@ -220,6 +224,9 @@ class NatsInboxPull:
             message = NatsInboxMessage(self._client, reply, body, raw)
             if self._places is not None and self._places.come_from_several:
                 message.order = message.stored_at
+            if self._overdue is not None:
+                self._overdue.came(message)
+                message.on_delayed = self._overdue.expect
             bisect.insort(self._queue, message, key=lambda one: one.order)
         elif code == 100:
             return
@@ -248,6 +255,8 @@ class NatsInboxPull:
         self.end()
         if self._timer is not None:
             self._timer.cancel()
+        if self._overdue is not None:
+            self._overdue.close()
         left = sorted((*self._held, *self._queue), key=lambda one: one.order)
         self._queue.clear()
         return left
@@ -281,10 +290,11 @@ class NatsInboxes:
 
     @asynccontextmanager
     async def pull(
-        self, agent: str, stream: str, ack_wait: timedelta
+        self, agent: str, stream: str, ack_wait: timedelta, *, sole: bool = False
     ) -> AsyncGenerator[NatsInboxPull]:
         """Attach to the inbox of *agent*, creating it where it is not."""
-        pull = NatsInboxPull(self._client, AgentName(agent), stream, ack_wait, self._places)
+        name = AgentName(agent)
+        pull = NatsInboxPull(self._client, name, stream, ack_wait, self._places, sole=sole)
         await _created(pull)
         self._pulls.add(pull)
         self._streams[stream] += 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Final
 
@@ -26,6 +28,7 @@ class NatsInboxMessage:
         "holder",
         "is_placed",
         "misplaced",
+        "on_delayed",
         "order",
         "relayed",
         "seq",
@@ -34,6 +37,8 @@ class NatsInboxMessage:
 
     def __init__(self, client: DirectClient, ack: bytes, body: bytes, raw: bytes) -> None:
         self.holder: set[NatsInboxMessage] | None = None
+        self.on_delayed: Callable[[NatsInboxMessage, float], None] | None = None
+        """Is told when it is given back for a while, and of the seconds."""
         self._client = client
         self._ack = ack.decode()
         self._settled = False
@@ -50,6 +55,11 @@ class NatsInboxMessage:
     def deliveries(self) -> int:
         """How often it was delivered since the consumer was made, from 1."""
         return int(self._ack.split(".")[-5])
+
+    @property
+    def place(self) -> int:
+        """Where it is in the stream of inboxes."""
+        return int(self._ack.split(".")[-4])
 
     @property
     def stored_at(self) -> int:
@@ -72,8 +82,17 @@ class NatsInboxMessage:
 
     async def nak(self, delay: timedelta) -> None:
         """Give it back; it comes again after *delay*."""
+        if self._settled:
+            return
         nanoseconds = int(delay.total_seconds() * 1e9)
         await self._say(b'-NAK {"delay": %d}' % nanoseconds, final=True)
+        if delay and self.on_delayed is not None:
+            self.on_delayed(self, delay.total_seconds())
+
+    def ask_again(self) -> None:
+        """Have it come at once, though it was given back for a while."""
+        with contextlib.suppress(NatsError):
+            self._client.post(self._ack, b"-NAK")
 
     async def in_progress(self) -> None:
         """Extend the lease."""

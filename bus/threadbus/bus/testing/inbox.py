@@ -266,7 +266,7 @@ class MemoryInboxes:
 
     @asynccontextmanager
     async def pull(
-        self, agent: str, stream: str, ack_wait: timedelta
+        self, agent: str, stream: str, ack_wait: timedelta, *, sole: bool = False
     ) -> AsyncGenerator[MemoryInboxPull]:
         """Attach to the inbox of *agent*; what is not settled at the end goes back at once."""
         box = self._box(agent, stream)
