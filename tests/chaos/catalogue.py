@@ -36,6 +36,7 @@ _ALL: Final = (
     disks.disk_fails,
     clusters.cluster_leaders_killed,
     clusters.cluster_partitioned,
+    clusters.cluster_disk_fails,
     gates.gateways_killed,
     gates.requests_mangled,
     gates.exporter_killed,

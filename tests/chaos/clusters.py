@@ -20,6 +20,7 @@ import msgspec
 
 from tests.chaos.needs import MissingError
 from tests.chaos.stage import TEAM, Stage
+from tests.chaos.tracing import injected
 from tests.chaos.verdict import Verdict
 from tests.support.configured_servers import ConfiguredServer
 from tests.support.nats_cluster import cluster, leader_of, running_cluster
@@ -28,6 +29,12 @@ _COPIES: Final = 3
 _ROUTE_PORT: Final = 6222
 _NET: Final = "10.77.0"
 _HUB: Final = f"{_NET}.254"
+_DISK_FAILS: Final = (
+    ("pwrite64:error=EIO",),
+    ("pwrite64:error=ENOSPC",),
+    ("pwrite64:error=EIO:when=2+3",),
+    ("openat:error=EIO", "renameat:error=EIO", "unlinkat:error=EIO", "pwrite64:error=EIO:when=3+"),
+)
 _LEADING: Final = (
     "STREAM.INFO.BUS",
     "STREAM.INFO.MENTIONS",
@@ -55,6 +62,27 @@ async def cluster_leaders_killed(stage: Stage) -> Verdict:
                         await victim.start()
                         stage.count("leader killed")
                         await stage.rest(0.1, 1.0)
+            return await stage.settle(url)
+
+
+async def cluster_disk_fails(stage: Stage) -> Verdict:
+    """The disk of a server that leads refuses writes; the server is started again after a while."""
+    stage.replicas = _COPIES
+    output = stage.folder / "calls.txt"
+    async with cluster(stage.folder) as servers:
+        url = _url(servers)
+        async with stage.team(url):
+            async with stage.writing(*(_url(servers, first) for first in range(_COPIES))):
+                while await stage.rest(1.0, 4.0):
+                    victim = await _leader(stage, servers)
+                    rules = stage.chance.choice(_DISK_FAILS)
+                    async with injected(victim.pid, output, rules) as spell:
+                        stage.count("disk failed")
+                        await stage.rest(0.3, 4.0)
+                    stage.count("call refused", spell.touched())
+                    await stage.rest(0.0, 1.0)
+                    await victim.kill()
+                    await victim.start()
             return await stage.settle(url)
 
 
