@@ -17,6 +17,7 @@ from a2a.types import a2a_pb2 as pb
 from google.protobuf import json_format
 from google.protobuf.message import DecodeError
 
+from tests.fuzz import stories
 from threadbus.gateways.a2a import parts as a2a_parts
 from threadbus.gateways.errors import GatewayError
 from threadbus.gateways.mcp import arguments as mcp_arguments
@@ -27,11 +28,16 @@ from threadbus.replay.errors import ImportFileError
 from threadbus.replay.importing.reading import import_file
 from threadbus.replay.verifying import Verifier
 from threadbus.schemas import (
+    AgentCard,
     AgentName,
+    AgentRecord,
+    Presence,
     Recorded,
     SchemaError,
+    TaskOpened,
     decode_event,
     decode_recorded_event,
+    encode_entry,
     encode_event,
     export_line,
     parse_event_subject,
@@ -42,6 +48,9 @@ Target = Callable[[bytes], None]
 GOLDEN: Final = Path(__file__).parent.parent / "golden"
 CASES: Final = GOLDEN / "fuzz"
 """Further files to begin with, and those that once broke something; a folder for each target."""
+
+_EVENTS: Final = 5
+"""So many fit into what the fuzzer makes at most."""
 
 _READER: Final = AgentName("web")
 
@@ -152,6 +161,10 @@ TARGETS: Final[dict[str, Target]] = {
     "mcp": mcp,
     "lines": lines,
     "imports": imports,
+    "stories": stories.stories,
+    "tasks": stories.tasks,
+    "frames": stories.frames,
+    "entries": stories.entries,
 }
 
 
@@ -168,13 +181,34 @@ def seeds(name: str) -> Iterator[bytes]:
             for number, path in enumerate(events, 1):
                 event = decode_event(path.read_bytes())
                 yield export_line(Recorded(number, event, 0, path.read_bytes()))
-        case "imports":
+        case "stories" | "tasks":
+            yield from _runs()
+        case "imports" | "frames":
             pass
+        case "entries":
+            card = AgentCard(name="web")
+            record = AgentRecord(card=card, holder="i1", host="h", pid=1, registered_at=1)
+            yield encode_entry(record)
+            yield encode_entry(Presence(agent="web", instance="i1", holder="i1"))
         case _:
             for path in events:
                 yield path.read_bytes()
     for path in sorted((CASES / name).glob("*")):
         yield path.read_bytes()
+
+
+def _runs() -> Iterator[bytes]:
+    """Return short runs as an export has them: the opening, and some other events."""
+    bodies = [path.read_bytes() for path in sorted((GOLDEN / "events").glob("*/*.json"))]
+    parsed = [(decode_event(body), body) for body in bodies]
+    opening = next(one for one in parsed if isinstance(one[0].data, TaskOpened))
+    others = [one for one in parsed if one[0].task == opening[0].task and one is not opening]
+    for start in range(0, len(others), _EVENTS):
+        some = (opening, *others[start : start + _EVENTS])
+        yield b"\n".join(
+            export_line(Recorded(number, event, number * 1_000_000, body))
+            for number, (event, body) in enumerate(some, 1)
+        )
 
 
 def _says(error: Exception) -> None:

@@ -31,7 +31,7 @@ _BATCH_BYTES: Final = 4 * 1024 * 1024
 # What the server adds to a stored message; it stands behind the headers of the publisher, who
 # might have sent the same ones.
 _PLACE: Final = re.compile(
-    rb"\r\nNats-Subject: ([^\r]+)\r\nNats-Sequence: (\d+)\r\nNats-Time-Stamp: ([^\r]+)\r\n"
+    rb"\r\nNats-Subject: ([^\r]+)\r\nNats-Sequence: (\d{1,20})\r\nNats-Time-Stamp: ([^\r]+)\r\n"
 )
 _PLACE_START: Final = b"\r\nNats-Subject: "
 _SEQUENCE_START: Final = b"\r\nNats-Sequence: "
@@ -238,7 +238,12 @@ def stored_message(body: bytes, raw: bytes) -> StoredMessage | None:
     subject, seq, stamp = place.groups()
     # The server takes any bytes as a subject.
     text = subject.decode("utf-8", "replace")
-    return StoredMessage(int(seq), text, body, _time(stamp), is_relayed(raw))
+    try:
+        stored_at = _time(stamp)
+    except ValueError:
+        # No server's word.
+        return None
+    return StoredMessage(int(seq), text, body, stored_at, is_relayed(raw))
 
 
 def is_relayed(raw: bytes) -> bool:

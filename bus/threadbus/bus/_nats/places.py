@@ -22,7 +22,7 @@ _GET_S: Final = 10.0
 _NO_LIMIT: Final = 1 << 60
 # The server puts it behind the headers of the publisher, who might have sent one as well.
 _SOURCE_START: Final = b"\r\nNats-Stream-Source: "
-_SOURCE: Final = re.compile(_SOURCE_START + rb"[^ ]* (\d+) [^ ]* [^ ]* ([^ \r]*)")
+_SOURCE: Final = re.compile(_SOURCE_START + rb"[^ ]* (\d{1,20}) [^ ]* [^ ]* ([^ \r]*)")
 
 
 def source_of(raw: bytes) -> tuple[int, str]:
