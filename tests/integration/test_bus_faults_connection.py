@@ -64,6 +64,23 @@ def lose_acks(proxy: Proxy, count: int) -> None:
     proxy.to_client = bend
 
 
+def hold_second_pong(proxy: Proxy, until: bytes) -> asyncio.Event:
+    """Hold back the server's second PONG until after a message; give an event of its coming."""
+    held, pongs = asyncio.Event(), 0
+
+    def bend(chunk: bytes) -> bytes:
+        nonlocal pongs
+        if b"PONG\r\n" in chunk:
+            pongs += 1
+            if pongs == 2:
+                held.set()
+                return chunk.replace(b"PONG\r\n", b"")
+        return chunk + b"PONG\r\n" if until in chunk else chunk
+
+    proxy.to_client = bend
+    return held
+
+
 async def until_done(tasks: Sequence[asyncio.Task[int]], some: int) -> None:
     """Wait until *some* of *tasks* are done."""
     await eventually(lambda: sum(task.done() for task in tasks) >= some, "some are acknowledged")
@@ -179,3 +196,27 @@ async def test_a_slow_network_delays_and_loses_nothing() -> None:
         counted = await ids_of(near, task)
 
         assert [counted[event_id] for event_id in ids] == [1] * 300
+
+
+async def test_what_was_stored_before_the_subscriptions_were_back_is_not_missed() -> None:
+    """The server sends what it stores next before the client knows that it is connected again."""
+    async with far_bus() as (proxy, far, near, task):
+        entries = aiter(far.follow(task))
+        opened = await soon(anext(entries))
+        following = asyncio.ensure_future(anext(entries))
+        proxy.refuses = True
+        proxy.cut()
+        await eventually(lambda: not proxy.open_connections, "the connection is gone")
+        missed = await near.send(task, MAIN_THREAD, "While you were away.")
+        held = hold_second_pong(proxy, b"Just now.")
+        proxy.refuses = False
+
+        # What the client waits for when it has subscribed again: so it has.
+        await soon(held.wait())
+        latest = await near.send(task, MAIN_THREAD, "Just now.")
+
+        assert [opened.seq, (await soon(following)).seq, (await soon(anext(entries))).seq] == [
+            opened.seq,
+            missed.seq,
+            latest.seq,
+        ]

@@ -305,6 +305,7 @@ class _Callbacks:
 
     async def on_disconnected(self) -> None:
         if self.backend is not None:
+            self.backend.log.on_disconnected()
             self._told_at = time.monotonic()
             _log.warning("connection lost, reconnecting", url=self._url)
 

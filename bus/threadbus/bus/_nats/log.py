@@ -107,6 +107,8 @@ class NatsLog:
         self._closed = False
         self._tail_is_whole = False
         self._is_alone = False
+        self._ended = 0
+        """Connections that ended."""
 
     @property
     def max_payload(self) -> int:
@@ -171,6 +173,7 @@ class NatsLog:
     async def look_at_leader(self) -> None:
         """Find out who keeps the stream; after each connect, since it may be another server."""
         self._tail_is_whole = self._is_alone = False
+        ended = self._ended
         alone = here = True
         for stream in self._layout.log_streams:
             info = await api(self._client, f"STREAM.INFO.{stream}")
@@ -179,7 +182,7 @@ class NatsLog:
             here = here and leader == self._client.server_name
         # A server outside of a cluster cannot be given more copies while we are connected.
         self._is_alone = alone and not self._client.is_clustered
-        self._tail_is_whole = alone and here
+        self._tail_is_whole = alone and here and ended == self._ended
 
     # appending
 
@@ -297,6 +300,15 @@ class NatsLog:
         """Fail every append: the server does not let this identity in any more."""
         for key in list(self._rows):
             self._fail(key, PermissionDeniedError("connecting", url))
+
+    def on_disconnected(self) -> None:
+        """Trust no tail before this log has been told of the next connection.
+
+        The server sends what it stores as soon as it has the subscriptions again, which is before
+        anybody reads what was stored until then: it must not be taken for what comes next.
+        """
+        self._ended += 1
+        self._tail_is_whole = False
 
     async def on_reconnected(self) -> None:
         """Send everything outstanding again; its ids keep it from being stored twice."""
