@@ -8,6 +8,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
+from zlib import crc32
 
 import msgspec
 from google.protobuf import json_format
@@ -30,27 +31,28 @@ from threadbus.schemas import (
 )
 
 _WIDTH: Final = 80
+_FORMS: Final = tuple(Format)
 _NAMES: Final = (b"Nats-Sequence", b"Nats-Time-Stamp", b"Nats-Subject", b"Nats-Num-Pending")
 
 
 def stories(data: bytes) -> None:
-    """A file of a run is shown in every form and analysed, or a ReplayError."""
+    """A file of a run is shown in any form and analysed, or a ReplayError."""
     recorded = [item for item in map(parse_line, data.splitlines()) if isinstance(item, Recorded)]
     if not recorded:
         return
     with tempfile.NamedTemporaryFile(suffix=".jsonl") as file:
         file.write(data)
         file.flush()
-        for form in Format:
-            request = Request(
-                task=recorded[0].event.task,
-                format=form,
-                findings=FindingOptions(),
-                width=_WIDTH,
-                has_color=False,
-            )
-            with suppress(ReplayError):
-                asyncio.run(_shown(Path(file.name), request))
+        # In one form each: in all of them the fuzzer would be ten times as slow.
+        request = Request(
+            task=recorded[0].event.task,
+            format=_FORMS[crc32(data) % len(_FORMS)],
+            findings=FindingOptions(),
+            width=_WIDTH,
+            has_color=False,
+        )
+        with suppress(ReplayError):
+            asyncio.run(_shown(Path(file.name), request))
 
 
 async def _shown(path: Path, request: Request) -> None:
