@@ -23,7 +23,7 @@ from tests.chaos.table import findings, table
 from tests.chaos.verdict import Verdict
 
 _SECONDS: Final = 20.0
-_QUICK_S: Final = 6.0
+_QUICK_S: Final = 5.0
 _OVERHEAD_S: Final = 15.0
 _LONGEST_S: Final = 900.0
 _MAX_MINUTES: Final = 24 * 60
