@@ -1,12 +1,14 @@
 """An answer and the end of its task go out together, and the end is never there without it."""
 
 import asyncio
+from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
 
 from tests.support.bus_env import BusEnv, events_of, opened, soon, text, types_of, written
-from threadbus.bus import StorageFullError, ThreadClosedError
+from threadbus.bus import StorageFullError, ThreadClosedError, ThreadState
+from threadbus.bus.log import EventLog
 from threadbus.bus.ports import Backend, Guard, GuardFailedError
 from threadbus.bus.testing import InMemoryBackend, connect_in_memory
 from threadbus.schemas import (
@@ -143,3 +145,37 @@ async def test_an_end_whose_answer_was_stored_comes_later() -> None:
 
         assert submitted.duplicate
         assert await types_of(user, task) == ["task.opened", "answer.submitted", "task.closed"]
+
+
+async def test_an_answer_looks_for_other_threads_only_where_there_may_be_any(
+    env: BusEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end of a lone thread reads nothing; a thread that nobody here saw open is ended too."""
+    looked: list[TaskId] = []
+    threads = EventLog.threads
+
+    async def noted(log: EventLog, task: TaskId) -> Sequence[ThreadState]:
+        looked.append(task)
+        return await threads(log, task)
+
+    monkeypatch.setattr(EventLog, "threads", noted)
+    async with env.buses("user", "web") as (user, web):
+        alone, beside = await opened(user, "web"), await opened(user, "web")
+        assert (await web.threads.state(alone)).is_open
+        assert (await web.threads.state(beside)).is_open
+        side = (await user.threads.open(beside, "side", participants=["web"])).event.thread
+        looked.clear()
+        await web.tasks.submit_answer(alone, "It is.")
+        assert looked == []
+        await web.tasks.submit_answer(beside, "It is.")
+        assert looked == [beside]
+
+        assert await types_of(user, alone) == ["task.opened", "answer.submitted", "task.closed"]
+        assert await types_of(user, beside) == [
+            "task.opened",
+            "thread.opened",
+            "answer.submitted",
+            "task.closed",
+            "thread.closed",
+        ]
+        assert not (await user.threads.state(beside, side)).is_open

@@ -5,6 +5,7 @@ that imports nats.
 """
 
 from threadbus.bus._logging import SteadyLog
+from threadbus.bus.appended import Appended
 from threadbus.bus.artifacts import (
     Artifacts,
 )
@@ -76,9 +77,6 @@ from threadbus.bus.limit_errors import RateLimitedError
 from threadbus.bus.limits import EVERYBODY, AppliedLimits, Limit, Limits, Rule
 from threadbus.bus.live import (
     LiveHandler,
-)
-from threadbus.bus.log import (
-    Appended,
 )
 from threadbus.bus.outcomes import (
     Answer,

@@ -7,8 +7,9 @@ from contextlib import aclosing
 
 import msgspec
 
+from threadbus.bus.appended import Appended
 from threadbus.bus.errors import InvalidTransitionError
-from threadbus.bus.log import Appended, EventLog
+from threadbus.bus.log import EventLog
 from threadbus.bus.outcomes import AssignmentResult, may_settle, result_of
 from threadbus.schemas import (
     AgentName,

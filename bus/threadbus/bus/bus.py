@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
+from threadbus.bus.appended import Appended
 from threadbus.bus.artifacts import Artifacts
 from threadbus.bus.conversations import Conversations
 from threadbus.bus.facts import ServerFacts, StorageFacts, WaitingMention
@@ -16,7 +17,7 @@ from threadbus.bus.health import Operations
 from threadbus.bus.inbox import Inbox, count_pending, open_inbox
 from threadbus.bus.limits import Limits
 from threadbus.bus.live import LiveHandler, decoding, encode_live
-from threadbus.bus.log import Appended, EventLog
+from threadbus.bus.log import EventLog
 from threadbus.bus.outcomes import Answer
 from threadbus.bus.ports import (
     Backend,

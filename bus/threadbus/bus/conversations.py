@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Final
 
+from threadbus.bus.appended import Appended
 from threadbus.bus.assignments import (
     Assigned,
     Job,
@@ -27,7 +28,6 @@ from threadbus.bus.errors import (
     WaitTimeoutError,
 )
 from threadbus.bus.floor import Pause, check_may_conclude
-from threadbus.bus.log import Appended
 from threadbus.bus.outcomes import AssignmentResult
 from threadbus.bus.speaker import Speaker
 from threadbus.bus.waits import Waits

@@ -6,8 +6,9 @@ those who had not settled a mention at that point. A fork without it is half, an
 
 from __future__ import annotations
 
+from threadbus.bus.appended import Appended
 from threadbus.bus.errors import InvalidTransitionError
-from threadbus.bus.log import Appended, EventLog
+from threadbus.bus.log import EventLog
 from threadbus.schemas import Event, TaskForked
 
 

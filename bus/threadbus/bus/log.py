@@ -17,9 +17,8 @@ from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from typing import Final
 
-import msgspec
-
 from threadbus.bus._logging import log as _log
+from threadbus.bus.appended import Appended, AppendedPair
 from threadbus.bus.errors import (
     AppendError,
     ConflictError,
@@ -57,15 +56,6 @@ from threadbus.schemas import (
 
 _ATTEMPTS: Final = 16
 _CACHED_THREADS: Final = 4096
-
-
-class Appended(msgspec.Struct, frozen=True):
-    """Where an event landed."""
-
-    seq: int
-    event: Event
-    duplicate: bool = False
-    """Whether an event of this id was there already; that one stays as it was."""
 
 
 class EventLog(LogReader):
@@ -177,13 +167,17 @@ class EventLog(LogReader):
                 self._known_to[event.task, event.thread] = position.seq
         return Appended(position.seq, event, position.duplicate)
 
-    async def append_pair(self, first: Event, second: Event) -> tuple[Appended, Appended]:
+    async def append_pair(self, first: Event, second: Event) -> AppendedPair:
         """Append two events of one thread, *second* never without *first*; in one round trip.
 
         Where the log has one copy both are sent at once, the second on condition that the first is
         what the log ends with. So it is refused where the first was, and where the first got lost
         or anything came between; then, and with more copies, each is appended by itself, the first
         before the second.
+
+        In a main thread that nothing but its opening has changed, the second is also on condition
+        that this is the last control event of the whole super-task: whoever ends it need not look
+        for other threads then.
 
         Raises:
             AppendError: as :meth:`append`.
@@ -193,20 +187,27 @@ class EventLog(LogReader):
         state = await self.thread(first.task, first.thread)
         chained = self._backend.log.can_chain and state.admits(first) and state.admits(second)
         if not chained:
-            return await self.append(first), await self.append(second)
-        guard = Guard(control_filter(first.task, first.thread), state.last_ctl_seq)
-        sent = (
-            (first, await self._outgoing.send(first, guard)),
-            (second, await self._outgoing.send(second, guard._replace(behind=first.id))),
-        )
-        await asyncio.wait([future for _, future in sent])
-        one, two = [
-            await self.append(event)
-            if isinstance(future.exception(), GuardFailedError)
-            else self._landed(state, event, await self._own(event, future.result(), guard))
-            for event, future in sent
-        ]
-        return one, two
+            return AppendedPair(await self.append(first), await self.append(second), False)
+        guard = behind = Guard(control_filter(first.task, first.thread), state.last_ctl_seq)
+        may_be_alone = first.thread == MAIN_THREAD and len(state.control_seqs) == 1
+        if may_be_alone:
+            behind = guard._replace(subject=task_control_filter(first.task))
+        one = await self._outgoing.send(first, guard)
+        two = await self._outgoing.send(second, behind._replace(behind=first.id))
+        await asyncio.wait((one, two))
+        landed = await self._settled(state, first, one, guard)
+        then = await self._settled(state, second, two, guard)
+        # Of one that was there before it is not known on which condition.
+        was_taken = two.exception() is None and not then.duplicate
+        return AppendedPair(landed, then, may_be_alone and was_taken)
+
+    async def _settled(
+        self, state: ThreadState, event: Event, sent: asyncio.Future[Position], guard: Guard
+    ) -> Appended:
+        """Return where an event of a pair is; one that was refused is appended by itself."""
+        if isinstance(sent.exception(), GuardFailedError):
+            return await self.append(event)
+        return self._landed(state, event, await self._own(event, sent.result(), guard))
 
     async def observe(self, event: Event) -> None:
         """Send an observation without waiting for its acknowledgement.

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from threadbus.bus.appended import Appended, AppendedPair
 from threadbus.bus.artifacts import Artifacts
 from threadbus.bus.errors import NotAParticipantError
-from threadbus.bus.log import Appended, EventLog
+from threadbus.bus.log import EventLog
 from threadbus.bus.registry import Registry
 from threadbus.bus.state import ThreadState
 from threadbus.bus.turns import conclude_if_due, may_be_due
@@ -96,7 +97,7 @@ class Speaker:
             await conclude_if_due(self.log, event, said=True)
         return appended
 
-    async def say_pair(self, first: Event, second: Event) -> tuple[Appended, Appended]:
+    async def say_pair(self, first: Event, second: Event) -> AppendedPair:
         """Append two events of one thread, the second never without the first.
 
         Raises:

@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from datetime import timedelta
 
+from threadbus.bus.appended import Appended
 from threadbus.bus.errors import InvalidTransitionError, TaskNotFoundError, ThreadClosedError
-from threadbus.bus.log import Appended
 from threadbus.bus.speaker import Speaker
 from threadbus.bus.state import TaskState
 from threadbus.bus.summaries import TaskSummary, summarize
@@ -271,14 +271,15 @@ class Tasks:
             event_id=derive_event_id(answer.id, self._speaker.name, "close"),
         )
         try:
-            submitted, closed = await self._speaker.say_pair(answer, closing)
+            pair = await self._speaker.say_pair(answer, closing)
         except ThreadClosedError:
             main = await self._speaker.log.thread(task, MAIN_THREAD)
             if closing.id not in main.control_seqs:
                 raise
             return await self._submitted(answer)
-        await self._close_threads(task, TaskStatus.COMPLETED, closed.event.id)
-        return submitted
+        if not pair.is_alone:
+            await self._close_threads(task, TaskStatus.COMPLETED, pair.second.event.id)
+        return pair.first
 
     async def _submitted(self, answer: Event) -> Appended:
         """Return where an answer is that the task was closed with before."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from threadbus.bus.appended import Appended
 from threadbus.bus.errors import InvalidTransitionError, TeamLimitError
-from threadbus.bus.log import Appended
 from threadbus.bus.speaker import Speaker
 from threadbus.bus.state import ThreadState
 from threadbus.schemas import (
