@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 
 import pytest
@@ -144,3 +144,35 @@ async def test_who_gives_up_while_it_subscribes_leaves_the_connection(
 
         assert client.stats["reconnects"] == 0
         assert not client.is_reconnecting
+
+
+async def test_the_end_of_a_subscription_goes_with_what_is_said_next(
+    nats_server: NatsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It wakes the server by itself only where nothing is said for a while."""
+    monkeypatch.setattr("threadbus.bus._nats.tails._MAX_IDLE", 0)
+    monkeypatch.setattr("threadbus.bus._nats.client._LATEST_S", 0.0)
+    written: list[bytes] = []
+    write = asyncio.StreamWriter.writelines
+
+    def noted(writer: asyncio.StreamWriter, lines: Iterable[bytes]) -> None:
+        whole = b"".join(lines)
+        written.append(whole)
+        write(writer, [whole])
+
+    async with connected(nats_server) as client:
+        tails = NatsTails(client)
+        async with tails.tail("bus.t.>", lambda _message: None, nothing):
+            await client.flush()
+            monkeypatch.setattr(asyncio.StreamWriter, "writelines", noted)
+        await client.flush()
+        assert b"UNSUB" not in b"".join(written)
+        client.post("said.next", b"{}")
+        assert b"UNSUB" in written[-1]
+
+        async with tails.tail("bus.t.>", lambda _message: None, nothing):
+            pass
+        await eventually(
+            lambda: any(lines.startswith(b"UNSUB") for lines in written),
+            "the subscription is given up",
+        )

@@ -43,6 +43,9 @@ _WRITE_FRAMES: Final = 32
 _LATEST_S: Final = 0.002
 """How long what nobody waits for stays here, so that several go together."""
 
+_IDLE_S: Final = 0.5
+"""How long the end of a subscription stays here that nothing comes to."""
+
 
 class Reply(NamedTuple):
     """The answer to a request."""
@@ -71,7 +74,7 @@ class DirectClient(SteadyClient):
         self._answers_at = ""
         self._asked = 0
         self._last: list[bytes] = []
-        self._corked = self._has_written = self._late = False
+        self._corked = self._has_written = self._late = self._idle = False
 
     # messages in
 
@@ -123,13 +126,21 @@ class DirectClient(SteadyClient):
         self._uncork_soon()
         return sub
 
-    def stop_listening(self, sub: Subscription) -> None:
-        """Unsubscribe, also when the connection is gone."""
+    def stop_listening(self, sub: Subscription, *, idle: bool = False) -> None:
+        """Unsubscribe, also when the connection is gone.
+
+        Args:
+            sub: the subscription.
+            idle: nothing comes to it, so that its end can wait for what is written next.
+        """
         sid = _sid(sub)
         self._direct.pop(b"%d" % sid, None)
         if self._subs.pop(sid, None) is not None and self.is_connected:
             self._queue_line(b"UNSUB %d\r\n" % sid)
-            self._write_later()
+            if idle:
+                self._write_when_idle()
+            else:
+                self._write_later()
 
     async def finish_listening(self, sub: Subscription) -> None:
         """Unsubscribe and take in what the server had sent by then; nothing can come after it."""
@@ -259,6 +270,15 @@ class DirectClient(SteadyClient):
 
     def _write_late(self) -> None:
         self._late = False
+        self._write_pending()
+
+    def _write_when_idle(self) -> None:
+        if not self._idle:
+            self._idle = True
+            asyncio.get_running_loop().call_later(_IDLE_S, self._write_idle)
+
+    def _write_idle(self) -> None:
+        self._idle = False
         self._write_pending()
 
     def _write_pending(self, *, late: bool = True) -> None:

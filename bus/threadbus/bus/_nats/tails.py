@@ -97,7 +97,8 @@ class NatsTails:
         self._idle.pop(subject, None)
         tail = self._tails.pop(subject)
         if tail.sub is not None:
-            self._client.stop_listening(tail.sub)
+            # A write of its own would wake the server, which costs more than what is in it.
+            self._client.stop_listening(tail.sub, idle=True)
 
     def lose(self) -> None:
         """Tell everybody that something may have been missed."""
