@@ -237,6 +237,20 @@ async def test_who_has_no_token_is_sent_away(running: Running) -> None:
             assert response.headers["www-authenticate"].startswith("Bearer")
 
 
+async def test_other_paths_than_the_protocol_s_are_served(running: Running) -> None:
+    """Health needs no token; a slash at the end leads to the same place; the rest is not there."""
+    root = running.url.removesuffix("/mcp")
+    headers = {"Authorization": f"bEARER {running.token('paths')}"}
+    async with httpx2.AsyncClient(headers=headers) as http:
+        assert (await http.get(f"{root}/healthz")).json() == {"status": "ok"}
+        assert (await http.get(f"{root}/other")).status_code == 404
+        moved = await http.post(f"{running.url}/", json={})
+        assert moved.status_code in {307, 308}
+        assert moved.headers["location"].removeprefix("http:") == running.url.removeprefix("http:")
+        # The token is good: what is wrong is what was sent.
+        assert (await http.post(running.url, json={})).status_code in {400, 406}
+
+
 @both_eras
 async def test_a_host_that_vanishes_in_a_wait_leaves_no_waiter(running: Running, era: Era) -> None:
     """The connection breaks; the mention that comes then is for the next wait."""

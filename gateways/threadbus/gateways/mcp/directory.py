@@ -18,6 +18,9 @@ MAX_ASK_TOOLS: Final = 100
 
 _FRESH_S: Final = 1.0
 _LOOK_EVERY_S: Final = 2.0
+_KNOWN_S: Final = 2 * _LOOK_EVERY_S
+"""How long a name counts as registered that was seen: it is watched meanwhile."""
+
 _WORD: Final = re.compile(r"\w+")
 _log: Final = SteadyLog("threadbus.gateways.mcp")
 
@@ -28,6 +31,7 @@ class Directory:
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
         self._agents: Sequence[LivingAgent] = ()
+        self._names: frozenset[str] = frozenset()
         self._at = 0.0
         self._lock = asyncio.Lock()
 
@@ -41,6 +45,7 @@ class Directory:
             async with self._lock:
                 if fresh or time.monotonic() - self._at > _FRESH_S:
                     self._agents = await self._bus.registry.agents()
+                    self._names = frozenset(agent.name for agent in self._agents)
                     self._at = time.monotonic()
         return self._agents
 
@@ -50,6 +55,9 @@ class Directory:
         Raises:
             UnknownAgentError, AmbiguousNameError: no agent, or no single one, is meant.
         """
+        if typed in self._names and time.monotonic() - self._at <= _KNOWN_S:
+            # Most names are used as they stand there; whoever is asked is looked up once more.
+            return AgentName(typed)
         cards = [agent.record.card for agent in await self.agents()]
         try:
             return find_agent(typed, cards)

@@ -1,0 +1,88 @@
+"""Who there is, as a gateway remembers it: known names are not looked up at each call."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from threadbus.bus import Bus, UnknownAgentError
+from threadbus.bus.testing import InMemoryBackend, connect_in_memory
+from threadbus.gateways.mcp.directory import Directory
+from threadbus.gateways.mcp.gateway import GatewayOptions, open_gateway
+from threadbus.schemas import AgentCard
+
+
+class _Clock:
+    """Stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+async def _register(bus: Bus, name: str) -> None:
+    await bus.registry.register(AgentCard(name=name, display_name=name.upper()), holder="here")
+
+
+async def test_a_name_that_was_seen_is_known_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is looked up again after that; what is typed otherwise is looked for each second."""
+    clock = _Clock()
+    monkeypatch.setattr("threadbus.gateways.mcp.directory.time", clock)
+    async with connect_in_memory("gateway", backend=InMemoryBackend()) as bus:
+        await _register(bus, "web-agent")
+        directory = Directory(bus)
+        reads = 0
+        agents = bus.registry.agents
+
+        async def counted() -> object:
+            nonlocal reads
+            reads += 1
+            return await agents()
+
+        monkeypatch.setattr(bus.registry, "agents", counted)
+        assert await directory.resolve("web-agent") == "web-agent"
+        assert reads == 1
+        clock.now += 3.9
+        assert await directory.resolve("web-agent") == "web-agent"
+        assert reads == 1
+        assert await directory.resolve(" @Web Agent ") == "web-agent"
+        assert reads == 2
+        clock.now += 4.1
+        assert await directory.resolve("web-agent") == "web-agent"
+        assert reads == 3
+
+
+async def test_who_comes_and_who_goes_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new name is found at once; one that went is not found once its time is up."""
+    clock = _Clock()
+    monkeypatch.setattr("threadbus.gateways.mcp.directory.time", clock)
+    async with connect_in_memory("gateway", backend=InMemoryBackend()) as bus:
+        await _register(bus, "first")
+        directory = Directory(bus)
+        await directory.resolve("first")
+        await _register(bus, "second")
+        assert await directory.resolve("second") == "second"
+        await bus.registry.deregister("first")
+        clock.now += 4.1
+        with pytest.raises(UnknownAgentError):
+            await directory.resolve("first")
+
+
+@pytest.mark.parametrize("collected", [False, True])
+async def test_spans_are_made_where_somebody_collects_them(
+    collected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The SDK makes one of each request, also where nothing would come of it."""
+    monkeypatch.delenv("OTEL_PYTHON_TRACER_PROVIDER", raising=False)
+    monkeypatch.delitem(sys.modules, "opentelemetry.sdk.trace", raising=False)
+    if collected:
+        monkeypatch.setenv("OTEL_PYTHON_TRACER_PROVIDER", "sdk_tracer_provider")
+    async with (
+        connect_in_memory("gateway", backend=InMemoryBackend()) as bus,
+        open_gateway(bus, GatewayOptions()) as gateway,
+    ):
+        layers = [type(layer).__name__ for layer in gateway.server.middleware]
+    assert layers == ["OpenTelemetryMiddleware"] * collected + ["RequestStateBoundary"]
