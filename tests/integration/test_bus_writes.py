@@ -1,10 +1,14 @@
 """When a message is written: at once, with what is sent next, or behind it."""
 
-from collections.abc import AsyncGenerator
+import asyncio
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
+
+import pytest
 
 from tests.support.eventually import eventually
 from tests.support.nats_server import NatsServer
+from threadbus.bus import connect
 from threadbus.bus._nats.client import DirectClient
 from threadbus.bus.ports import Haste
 
@@ -73,3 +77,24 @@ async def test_a_thousand_in_one_turn_of_the_loop_stay_in_order(nats_server: Nat
         await eventually(lambda: len(heard) == 1000, "all have come")
 
     assert heard == [str(number) for number in range(1000)]
+
+
+async def test_an_answer_and_the_end_of_its_task_are_one_write(
+    nats_server: NatsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server is woken once for both."""
+    written: list[bytes] = []
+    write = asyncio.StreamWriter.writelines
+
+    def noted(writer: asyncio.StreamWriter, lines: Iterable[bytes]) -> None:
+        whole = b"".join(lines)
+        written.append(whole)
+        write(writer, [whole])
+
+    async with connect(nats_server.url, name="user") as bus:
+        task = (await bus.tasks.open("Which?", to=[])).event.task
+        monkeypatch.setattr(asyncio.StreamWriter, "writelines", noted)
+        await bus.tasks.submit_answer(task, "The report.")
+
+    with_answer = [lines for lines in written if b"answer.submitted" in lines]
+    assert [b"task.closed" in lines for lines in with_answer] == [True]

@@ -192,7 +192,8 @@ class EventLog(LogReader):
         may_be_alone = first.thread == MAIN_THREAD and len(state.control_seqs) == 1
         if may_be_alone:
             behind = guard._replace(subject=task_control_filter(first.task))
-        one = await self._outgoing.send(first, guard)
+        # The first goes with the second, in one write: nobody is served by the first alone.
+        one = await self._outgoing.send(first, guard, haste=Haste.SOON)
         two = await self._outgoing.send(second, behind._replace(behind=first.id))
         await asyncio.wait((one, two))
         landed = await self._settled(state, first, one, guard)
