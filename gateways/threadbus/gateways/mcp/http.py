@@ -21,6 +21,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from threadbus.gateways.mcp.gateway import Gateway
+from threadbus.gateways.mcp.straight import Straight
 from threadbus.gateways.principals import Principals
 from threadbus.gateways.web.limits import BodyLimit, HostCheck, header
 from threadbus.schemas import ThreadbusError
@@ -118,7 +119,8 @@ def make_app(gateway: Gateway, options: HttpOptions) -> ASGIApp:
         max_sessions=MAX_SESSIONS,
         max_request_body_size=MAX_BODY_BYTES,
     )
-    endpoint: Any = _Present(StreamableHTTPASGIApp(manager), gateway)
+    protocol = Straight(StreamableHTTPASGIApp(manager), gateway.server)
+    endpoint: Any = _Present(protocol, gateway)
     routes: list[BaseRoute] = [Route("/healthz", _healthy(gateway))]
     if options.principals is not None:
         metadata = None
