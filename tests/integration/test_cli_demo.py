@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import shlex
 import signal
@@ -47,15 +48,18 @@ async def all_gone(pids: list[int]) -> None:
 
 
 async def test_the_team_finds_the_number_that_is_wrong(tmp_path: Path) -> None:
-    """The conversation is shown, the answer quotes both numbers, and it says how to go on."""
+    """The conversation is shown, the answer quotes both numbers, and it says how to go on.
+
+    Also where a worker is killed in the middle of its turn: it is started again and goes on.
+    """
     async with process("demo", env=environment(tmp_path), cwd=ROOT) as demo:
         pids = await pids_of(demo)
+        await line_with(demo, "gives work → document")
+        os.kill(pids[AGENTS.index("document")], signal.SIGKILL)
         ran = await ended(demo)
     await all_gone(pids)
 
-    assert (ran.code, ran.err) == (0, "")
-    assert "asks → planner" in ran.out
-    assert "gives work → document" in ran.out
+    assert (ran.code, ran.err) == (0, "agent document was killed, and is started again\n")
     assert "is done → planner" in ran.out
     answer = ran.out.partition("The answer:\n")[2].splitlines()[0]
     assert "158,310" in answer

@@ -11,7 +11,8 @@ import contextlib
 import os
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncGenerator, Mapping
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +33,7 @@ _READY_S: Final = 60.0
 _DRAIN_S: Final = 2.0
 _STOP_S: Final = 10.0
 _LOG_LINES: Final = 12
+_RESTARTS: Final = 5
 _WITH_A_MODEL: Final = (
     "BUS_COMPLETION_",
     "BUS_MODEL_",
@@ -54,10 +56,35 @@ class DemoTeam:
     """The playbook that answers; None where a model does."""
     model: str
     logs: Path
+    agents: Mapping[str, str]
+    """Name → where it is loaded from."""
+    environ: Mapping[str, str]
+    """Of the agents."""
     processes: dict[str, Process] = field(default_factory=dict[str, Process])
 
-    async def first_to_end(self) -> str:
-        """Wait until an agent ends by itself, and return what it said last."""
+    async def keep_running(self, on_restart: Callable[[str], None]) -> str:
+        """Start agents again that are killed, until one ends for good; return what it said last.
+
+        Args:
+            on_restart: told the name of each agent that is started again.
+
+        Raises:
+            DemoError: an agent does not start again.
+
+        Cancellation: the agents run on; :meth:`stop_agents` ends them.
+        """
+        restarts = Counter[str]()
+        while True:
+            name = await self._first_to_end()
+            code = self.processes[name].returncode or 0
+            # Who was killed goes on after a restart; who ends by itself does so again.
+            if code >= 0 or restarts[name] == _RESTARTS:
+                return f"agent {name} ended\n{_tail(self._log_of(name))}"
+            restarts[name] += 1
+            on_restart(name)
+            await self.start(name)
+
+    async def _first_to_end(self) -> str:
         waits = {
             asyncio.create_task(process.wait(), name=f"threadbus.demo[{name}]"): name
             for name, process in self.processes.items()
@@ -67,8 +94,40 @@ class DemoTeam:
         finally:
             for wait in waits:
                 wait.cancel()
-        name = waits[done.pop()]
-        return f"agent {name} ended\n{_tail(self.logs / f'{name}.log')}"
+        return waits[done.pop()]
+
+    async def start(self, name: str) -> None:
+        """Start one agent and wait until it takes mentions.
+
+        Raises:
+            DemoError: it does not start.
+        """
+        path = self._log_of(name)
+        with path.open("wb") as log:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *("-m", "threadbus.agents.cli", "run", "--json", "--takeover", "--while-stdin"),
+                self.agents[name],
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=log,
+                env=self.environ,
+                # Ctrl-C is ours to hand on: the agents end in order, after the view.
+                start_new_session=True,
+            )
+        self.processes[name] = process
+        if process.stdout is None:
+            raise DemoError(f"agent {name} has no standard output")
+        try:
+            async with asyncio.timeout(_READY_S):
+                ready = await process.stdout.readline()
+        except TimeoutError:
+            ready = b""
+        if not ready:
+            raise DemoError(f"agent {name} did not start", _tail(path))
+
+    def _log_of(self, name: str) -> Path:
+        return self.logs / f"{name}.log"
 
     async def stop_agents(self) -> None:
         """End every agent in order, so that what they still have to say is in the log."""
@@ -114,13 +173,15 @@ async def demo_team(script: TeamScript, model: str = "") -> AsyncGenerator[DemoT
         await _end_old_tasks(bus)
         logs = home / "agents"
         logs.mkdir(mode=0o700, parents=True, exist_ok=True)
-        team = DemoTeam(bus, running.url, running.data, book, model or PLAYBOOK, logs)
+        team = DemoTeam(
+            *(bus, running.url, running.data, book, model or PLAYBOOK, logs),
+            script.agents,
+            environ,
+        )
         stack.push_async_callback(team.stop_agents)
         async with asyncio.TaskGroup() as tasks:
-            for name, target in script.agents.items():
-                tasks.create_task(
-                    _start(team, name, target, environ), name=f"threadbus.demo[{name}]"
-                )
+            for name in script.agents:
+                tasks.create_task(team.start(name), name=f"threadbus.demo[{name}]")
         yield team
 
 
@@ -163,32 +224,6 @@ async def _end_old_tasks(bus: Bus) -> None:
         if not summary.status.is_final:
             with contextlib.suppress(ThreadClosedError):
                 await bus.tasks.cancel(summary.task, "the demo was ended before its answer")
-
-
-async def _start(team: DemoTeam, name: str, target: str, environ: Mapping[str, str]) -> None:
-    path = team.logs / f"{name}.log"
-    with path.open("wb") as log:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            *("-m", "threadbus.agents.cli", "run", "--json", "--takeover", "--while-stdin"),
-            target,
-            stdin=PIPE,
-            stdout=PIPE,
-            stderr=log,
-            env=environ,
-            # Ctrl-C is ours to hand on: the agents end in order, after the view.
-            start_new_session=True,
-        )
-    team.processes[name] = process
-    if process.stdout is None:
-        raise DemoError(f"agent {name} has no standard output")
-    try:
-        async with asyncio.timeout(_READY_S):
-            ready = await process.stdout.readline()
-    except TimeoutError:
-        ready = b""
-    if not ready:
-        raise DemoError(f"agent {name} did not start", _tail(path))
 
 
 async def _stop(processes: list[Process]) -> None:

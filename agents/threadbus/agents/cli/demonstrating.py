@@ -55,7 +55,8 @@ async def demo(
     """See a team of agents answer a question, on real input.
 
     Starts a server, the agents as processes of their own and, without --model, a playbook server
-    that answers in place of a model. All of them are gone at the end; the data is kept.
+    that answers in place of a model. All of them are gone at the end; the data is kept. Kill an
+    agent (`kill -9`): it is started again, and goes on.
     """
     script = load_team(team_name)
     parts = script.question()
@@ -85,7 +86,8 @@ async def demo(
 async def _watch(shell: Shell, team: DemoTeam, task: TaskId, limit: timedelta) -> TaskState:
     view = None if shell.json else LiveView(shell.out)
     following = asyncio.create_task(_follow(shell, team, task, view), name="threadbus.demo.follow")
-    ended = asyncio.create_task(team.first_to_end(), name="threadbus.demo.agents")
+    keeping = team.keep_running(lambda name: tell_restart(shell, name))
+    ended = asyncio.create_task(keeping, name="threadbus.demo.agents")
     try:
         done, _ = await asyncio.wait(
             {following, ended},
@@ -101,6 +103,11 @@ async def _watch(shell: Shell, team: DemoTeam, task: TaskId, limit: timedelta) -
         for task_ in (following, ended):
             task_.cancel()
         await asyncio.gather(following, ended, return_exceptions=True)
+
+
+def tell_restart(shell: Shell, name: str) -> None:
+    """Say that an agent of a team was killed."""
+    shell.note(f"agent {name} was killed, and is started again", "yellow")
 
 
 async def _follow(shell: Shell, team: DemoTeam, task: TaskId, view: LiveView | None) -> TaskState:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import time
 from collections.abc import AsyncGenerator
@@ -14,6 +15,7 @@ import msgspec
 import typer
 
 from threadbus.agents.cli.app import command
+from threadbus.agents.cli.demonstrating import tell_restart
 from threadbus.agents.cli.exits import ExitCode
 from threadbus.agents.cli.failures import UsageError
 from threadbus.agents.cli.results import Evaluated
@@ -33,7 +35,7 @@ from threadbus.agents.evaluation import (
 )
 from threadbus.agents.evaluation.records import Header
 from threadbus.agents.evaluation.running import INSTRUCTION
-from threadbus.agents.teams.script import TEAMS, TeamScript, load_team
+from threadbus.agents.teams.script import TEAMS, DemoError, TeamScript, load_team
 from threadbus.bus import Bus
 
 MOST_ATTEMPTS: Final = 100
@@ -170,9 +172,17 @@ async def _run(
 
 @asynccontextmanager
 async def _team(shell: Shell, script: TeamScript, model: str) -> AsyncGenerator[Bus]:
+    """Run a team; where one of it ends for good, no question waits for it."""
     shell.note("starting a server and the agents…", "dim")
     async with demo_team(script, model) as running:
-        yield running.bus
+
+        async def keep() -> None:
+            raise DemoError(await running.keep_running(lambda name: tell_restart(shell, name)))
+
+        async with asyncio.TaskGroup() as tasks:
+            keeping = tasks.create_task(keep(), name="threadbus.eval.agents")
+            yield running.bus
+            keeping.cancel()
 
 
 def _hand_over(shell: Shell, report: Report, kept: Path) -> None:
