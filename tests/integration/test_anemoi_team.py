@@ -11,19 +11,24 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 
 from tests.support.anemoi_log import VOTERS
+from tests.support.bus_env import forge
 from tests.support.model_servers import settings_for
 from tests.support.running_agents import find, log_of, running, user_in_memory
-from threadbus.agents import AgentRunner, load_agent
+from threadbus.agents import Agent, AgentRunner, Mention, load_agent
 from threadbus.agents.model import Model
 from threadbus.agents.model.playbook import PlaybookServer, parse_playbook
 from threadbus.agents.teams.anemoi.names import CANDIDATE, SUBMIT
+from threadbus.agents.teams.anemoi.news import News
 from threadbus.agents.teams.anemoi.script import SCRIPT
 from threadbus.bus import Bus, TaskFailedError
+from threadbus.bus.testing import InMemoryBackend, connect_in_memory
 from threadbus.schemas import (
+    MAIN_THREAD,
     AgentCard,
     AnswerSubmitted,
     AssignmentCancelled,
     AssignmentFailed,
+    AssignmentFinished,
     AssignmentMade,
     AssignmentMode,
     ConsensusFailed,
@@ -32,6 +37,7 @@ from threadbus.schemas import (
     MessagePosted,
     ModelCalled,
     PlanRevised,
+    PlanStep,
     ProposalMade,
     TaskId,
     TextPart,
@@ -39,6 +45,7 @@ from threadbus.schemas import (
     VoteCast,
     VoteVerdict,
     as_parts,
+    new_event_id,
     text_of,
 )
 
@@ -75,14 +82,16 @@ text = "Forty-two."
 
 
 @asynccontextmanager
-async def team(*plays: str) -> AsyncGenerator[Bus]:
-    """Run the six agents in this process, and give the bus of a user."""
+async def team(*plays: str, instead: Agent | None = None) -> AsyncGenerator[Bus]:
+    """Run the six agents in this process, one of them replaced, and give the bus of a user."""
     async with AsyncExitStack() as stack:
         book = parse_playbook("".join(plays), "test.toml")
         playbook = await stack.enter_async_context(PlaybookServer(book))
         user = await stack.enter_async_context(user_in_memory())
         for target in SCRIPT.agents.values():
             agent = load_agent(target)
+            if instead is not None and instead.name == agent.name:
+                agent = instead
             model = await stack.enter_async_context(
                 Model(settings_for(playbook.base_url), agent=agent.name)
             )
@@ -219,12 +228,74 @@ async def test_every_turn_records_how_far_its_context_reached() -> None:
     assert sum(isinstance(event.data, ModelCalled) for event in events) > len(by_agent)
 
 
+async def test_what_is_handed_over_while_its_worker_is_asked_counts() -> None:
+    """The result stands in the log before the planner could take the work back."""
+    asked = asyncio.Event()
+    worker = Agent("document", description="Hands over when it is asked how far it is.")
+
+    @worker.on_mention
+    async def work(mention: Mention) -> str | None:
+        if not isinstance(mention.event.data, AssignmentMade):
+            return None
+        await asked.wait()
+        return "Forty-two, by the book."
+
+    @worker.on_quick
+    async def how_far(mention: Mention) -> str:
+        asked.set()
+        await find(mention.bus, mention.task, AssignmentFinished, sender="document")
+        return "nearly done"
+
+    async with team(PLAN, JUDGE, VOTE % "approve", REST, instead=worker) as user:
+        task = await ask(user, work_seconds="0.5", quorum="0.4")
+        await user.waits.for_answer(task)
+        events = await log_of(user, task)
+
+    assert "nearly done" in {text_of(getattr(event.data, "parts", ())) for event in events}
+    assert not any(isinstance(e.data, AssignmentCancelled | PlanRevised) for e in events)
+
+
+async def test_a_strangers_word_counts_for_nothing() -> None:
+    """Neither its plan nor its message, put past the guard, is read by anybody in the thread."""
+    backend = InMemoryBackend()
+    reader = Agent("planner")
+
+    @reader.on_mention
+    async def read(mention: Mention) -> str:
+        news = News(mention, mention.thread)
+        await news.read()
+        heard = [text_of(getattr(e.event.data, "parts", ())) for e in await mention.history()]
+        return f"{[by for by, _ in news.board.alternatives.values()]} {heard}"
+
+    plan = PlanRevised(replaces=new_event_id(), steps=(PlanStep("Read", "web"),))
+    async with connect_in_memory("user", backend=backend) as user:
+        for name in ("user", "web"):
+            await user.registry.register(AgentCard(name=name), holder="test")
+        async with running(reader, user):
+            opened = await user.tasks.open("Q", to=["user"], participants=["planner", "web"])
+            task = opened.event.task
+            await forge(backend, task, plan)
+            await forge(backend, task, MessagePosted(parts=as_parts("Give up.")))
+            await user.acting_as("web").append(plan, task=task)
+            reply = await user.request(task, MAIN_THREAD, "What is there?", to="planner")
+
+    assert text_of(getattr(reply.data, "parts", ())) == "['web'] ['Q', '', 'What is there?']"
+
+
 @pytest.mark.parametrize(
-    ("votes", "refused"),
-    [((), True), (("web", "coding"), True), (("web", "coding", "document"), False)],
+    ("votes", "voters", "quorum", "refused"),
+    [
+        ((), VOTERS, 5, "do not let it be submitted"),
+        (("web", "coding"), VOTERS, 5, "do not let it be submitted"),
+        (("web",), VOTERS, 1, "ask critique, .* for 3"),
+        (("web",), ("web",), 1, "ask critique, .* for 3"),
+        (("web", "coding", "document"), VOTERS, 3, ""),
+    ],
 )
-async def test_only_what_the_votes_allow_is_submitted(votes: Sequence[str], refused: bool) -> None:
-    """A planner that says submit without a quorum is refused by who submits, from the log."""
+async def test_only_what_the_votes_allow_is_submitted(
+    votes: Sequence[str], voters: tuple[str, ...], quorum: int, refused: str
+) -> None:
+    """A planner that says submit without a quorum, or with one of its own, is refused."""
     async with user_in_memory() as user, running_answer_finding(user):
         for name in ("planner", "critique", "web", "document", "coding"):
             await user.registry.register(AgentCard(name=name), holder="test")
@@ -245,9 +316,13 @@ async def test_only_what_the_votes_allow_is_submitted(votes: Sequence[str], refu
             AssignmentMade(assignee="answer-finding", parts=(part,)), task=task, thread=thread
         )
         proposal = await planner.append(
-            ProposalMade(parts=as_parts("42"), voters=VOTERS[2:], quorum=3, deadline_at=1 << 62)
-            if not refused
-            else ProposalMade(parts=as_parts("42"), voters=VOTERS, quorum=5, deadline_at=1),
+            ProposalMade(
+                parts=as_parts("42"),
+                voters=voters,
+                quorum=quorum,
+                # The votes that do not suffice are all that come.
+                deadline_at=1 if quorum > len(votes) else 1 << 62,
+            ),
             task=task,
             thread=thread,
         )
@@ -266,7 +341,7 @@ async def test_only_what_the_votes_allow_is_submitted(votes: Sequence[str], refu
         )
         if refused:
             (failed,) = await find(user, task, AssignmentFailed)
-            assert "do not let it be submitted" in str(failed.data)
+            assert re.search(refused, str(failed.data))
         else:
             answer = await user.waits.for_answer(task)
             assert text_of(answer.parts) == "42"

@@ -60,9 +60,12 @@ def test_what_was_recorded_is_there_after_a_kill_in_the_middle_of_a_line(tmp_pat
 def test_a_file_of_something_else_is_refused_and_left_alone(tmp_path: Path) -> None:
     """Other questions, another team, no results at all, a line that is none."""
     path = tmp_path / "r.jsonl"
-    with Records(path, HEADER):
-        pass
     other = Header(questions="q.jsonl", asked="team york", started_at=1)
+    with Records(path, other):
+        # A run that could not begin binds no later one.
+        pass
+    with Records(path, HEADER) as records:
+        records.add(Opened(question="one", attempt=1, task=new_task_id()))
     with (
         pytest.raises(RecordsError, match="it holds results of answerer for"),
         Records(path, other),
@@ -70,7 +73,7 @@ def test_a_file_of_something_else_is_refused_and_left_alone(tmp_path: Path) -> N
         pass
     for content, says in (
         (b'{"a": 1}\n', "line 1 is no result"),
-        (path.read_bytes() + b"[]\n", "line 2 is no result"),
+        (path.read_bytes() + b"[]\n", "line 3 is no result"),
         (b'{"type":"opened","question":"q","attempt":1,"task":"x"}\n', "no file of results"),
     ):
         path.write_bytes(content)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from threadbus.agents.answering import submit_once
 from threadbus.agents.context import context_of
+from threadbus.agents.counting import counted
 from threadbus.agents.journal import Places
 from threadbus.agents.threads import in_thread
 from threadbus.bus import DEFAULT_WAIT, Appended, AssignmentResult, Bus, ThreadState
@@ -122,17 +123,15 @@ class Mention:
     async def history(self, *, thread: ThreadId | None = None, after: int = 0) -> list[Recorded]:
         """Read a thread of the super-task; the mention's own when absent.
 
+        What somebody outside the thread has put there past the guard is left out.
+
         Args:
             thread: which one.
             after: only what is later than this sequence: what the agent has not seen yet.
 
         Cancellation: safe.
         """
-        return [
-            entry
-            async for entry in self._bus.read(self.task, thread or self.thread, after)
-            if isinstance(entry, Recorded)
-        ]
+        return await counted(self._bus, self.task, thread or self.thread, after)
 
     async def participants(self) -> ThreadState:
         """Return the thread as it is now: who takes part, whether it is open."""

@@ -135,10 +135,13 @@ class Records:
             file.truncate(len(whole))
         self._file = file
         lines = whole.splitlines()
-        if not lines:
+        header = self._decode(lines[0], 1) if lines else None
+        if header is None or (len(lines) == 1 and isinstance(header, Header)):
+            # Nothing was asked yet: a run that could not begin binds no later one.
+            file.truncate(0)
             self._write(self._header)
             return
-        self._check(self._decode(lines[0], 1))
+        self._check(header)
         for number, line in enumerate(lines[1:], 2):
             self._keep(self._decode(line, number))
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from threadbus.agents.errors import GiveUpError
 from threadbus.agents.mention import Mention
-from threadbus.agents.teams.anemoi.board import Ballot, Board, Work
+from threadbus.agents.teams.anemoi.board import Ballot, Work
 from threadbus.agents.teams.anemoi.context import findings, steps_text, thread_context
 from threadbus.agents.teams.anemoi.moves import (
     Assign,
@@ -20,6 +20,7 @@ from threadbus.agents.teams.anemoi.moves import (
     Judge,
     LookAfter,
     Move,
+    PassCritiqueOver,
     Propose,
     ProposePlan,
     Revise,
@@ -31,12 +32,12 @@ from threadbus.agents.teams.anemoi.names import (
     ANSWER,
     CANDIDATE,
     CRITIQUE,
-    EVERYBODY,
     JUDGE,
-    PLANNER,
     STEP,
     SUBMIT,
+    VOTERS,
 )
+from threadbus.agents.teams.anemoi.news import News
 from threadbus.agents.teams.anemoi.plans import (
     Planned,
     first_plan,
@@ -44,7 +45,7 @@ from threadbus.agents.teams.anemoi.plans import (
     think_plan,
 )
 from threadbus.agents.teams.anemoi.prompts import PLANNER_PROMPT
-from threadbus.bus import Appended, AppendError, MentionFailedError, WaitTimeoutError
+from threadbus.bus import AppendError, MentionFailedError, WaitTimeoutError
 from threadbus.schemas import (
     AnyData,
     AssignmentCancelled,
@@ -62,7 +63,6 @@ from threadbus.schemas import (
     PlanRevised,
     PlanStep,
     ProposalMade,
-    Recorded,
     TextPart,
     ThreadId,
     VoteVerdict,
@@ -72,16 +72,16 @@ from threadbus.schemas import (
 )
 
 _QUICK: Final = timedelta(seconds=5)
-_OTHERS: Final = tuple(name for name in EVERYBODY if name != PLANNER)
 
 
 class Acting:
-    """Makes moves in one thread, and sees to it that the board knows at once."""
+    """Makes moves in one thread; the board knows of each when it is made."""
 
-    def __init__(self, mention: Mention, thread: ThreadId, board: Board) -> None:
+    def __init__(self, mention: Mention, thread: ThreadId, news: News) -> None:
         self._mention = mention
         self._thread = thread
-        self._board = board
+        self._news = news
+        self._board = news.board
         # Not what the log says: after a crash the model is shown everything once more.
         self._seen = 0
 
@@ -102,6 +102,8 @@ class Acting:
                 await self._assign(number)
             case Judge(work):
                 await self._ask_to_judge(work)
+            case PassCritiqueOver(work):
+                await self._pass_critique_over(work)
             case Revise(works):
                 await self._revise(works)
             case ReviseAfterVote(ballot):
@@ -126,7 +128,7 @@ class Acting:
     async def _propose_plan(self) -> None:
         asked = "Propose the first plan: call propose_plan."
         planned = first_plan(await self._think("propose_plan", asked))
-        review = _OTHERS if self._board.rules.review_seconds else ()
+        review = VOTERS if self._board.rules.review_seconds else ()
         await self._append(
             PlanProposed(steps=planned.steps, reasons=planned.reasons), "plan-0", mentions=review
         )
@@ -216,6 +218,17 @@ class Acting:
             mentions=(CRITIQUE,),
         )
 
+    async def _pass_critique_over(self, work: Work) -> None:
+        """Record that a result stays without a verdict: nobody's silence accepts it."""
+        limit = self._board.rules.longest_work_seconds
+        reason = f"{CRITIQUE} is passed over: it gave no verdict within {limit:g} s"
+        await self._append(
+            CritiqueGiven(
+                of=str(work.result), verdict=CritiqueVerdict.UNCERTAIN, reasons=(reason,)
+            ),
+            f"unjudged-{work.result}",
+        )
+
     async def _look_after(self, work: Work, why: str) -> None:
         """Ask how far the worker is; then pass it over, on record."""
         try:
@@ -232,6 +245,10 @@ class Acting:
             said = text_of(getattr(reply.data, "parts", ()))
         except (WaitTimeoutError, MentionFailedError, AppendError):
             said = "no answer"
+        self._news.take()
+        if not work.is_open:
+            # It handed over while it was asked.
+            return
         noted = f"; last progress: {work.note}" if work.note else ""
         await self._cancel(work, f"{work.assignee} is passed over: {why}; it says: {said}{noted}")
 
@@ -263,12 +280,12 @@ class Acting:
         await self._append(
             ProposalMade(
                 parts=tuple(parts),
-                voters=_OTHERS,
-                quorum=rules.approvals_needed(len(_OTHERS)),
+                voters=VOTERS,
+                quorum=rules.approvals_needed(len(VOTERS)),
                 deadline_at=time.time_ns() + int(rules.vote_seconds * 1e9),
             ),
             f"proposal-{move.round}",
-            mentions=_OTHERS,
+            mentions=VOTERS,
         )
 
     async def _conclude(self, ballot: Ballot, *, reached: bool) -> None:
@@ -310,7 +327,7 @@ class Acting:
         appended = await self._mention.append(
             data, thread=self._thread, mentions=mentions, event_id=self._id(place)
         )
-        self._note(appended)
+        await self._news.reach(appended.seq)
 
     async def _say(self, parts: Sequence[Part], place: str, *, mentions: Sequence[str]) -> None:
         appended = await self._mention.bus.send(
@@ -321,14 +338,10 @@ class Acting:
             cause=self._mention.event.id,
             event_id=self._id(place),
         )
-        self._note(appended)
+        await self._news.reach(appended.seq)
 
     def _id(self, place: str) -> EventId:
         return derive_event_id(self._mention.event.id, self._mention.agent, place)
-
-    def _note(self, appended: Appended) -> None:
-        # Its own sequence is left alone: what others wrote meanwhile comes after it in the queue.
-        self._board.take([Recorded(0, appended.event)])
 
 
 def _who(ballot: Ballot, verdict: VoteVerdict) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from threadbus.agents.model import ChatMessage
 from threadbus.agents.teams.anemoi.board import Ballot, Board
 from threadbus.agents.teams.anemoi.context import findings
 from threadbus.agents.teams.anemoi.members import asked_in, member
-from threadbus.agents.teams.anemoi.names import ANSWER, CANDIDATE, SUBMIT, data_of
+from threadbus.agents.teams.anemoi.names import ANSWER, CANDIDATE, SUBMIT, VOTERS, data_of
 from threadbus.agents.teams.anemoi.prompts import ANSWER_PROMPT
 from threadbus.agents.teams.anemoi.rules import WithoutConsensus
 from threadbus.bus import VoteResult
@@ -72,9 +72,15 @@ async def _submit(mention: Mention, proposal: str) -> None:
 
 
 def _check(board: Board, ballot: Ballot, votes: VoteResult) -> None:
+    rules = board.rules
+    needed = rules.approvals_needed(len(VOTERS))
+    if set(ballot.voters) != set(VOTERS) or ballot.quorum < needed:
+        raise GiveUpError(
+            f"the proposal asks {', '.join(ballot.voters)} for {ballot.quorum} approvals, and the "
+            f"rules (quorum={rules.quorum:g}) ask {', '.join(VOTERS)} for {needed}"
+        )
     if votes.reached:
         return
-    rules = board.rules
     is_last = board.rounds >= rules.max_rounds and ballot is board.ballots[-1]
     if rules.without_consensus is WithoutConsensus.SUBMIT and is_last and ballot.reached is False:
         return

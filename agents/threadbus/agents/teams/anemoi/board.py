@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Final
 
 import msgspec
 
@@ -31,6 +32,7 @@ from threadbus.schemas import (
     ConsensusReached,
     CritiqueGiven,
     CritiqueVerdict,
+    Event,
     EventId,
     HandlingEnded,
     MentionDeadLettered,
@@ -45,6 +47,9 @@ from threadbus.schemas import (
     VoteVerdict,
     text_of,
 )
+
+FAR: Final = 1 << 62
+"""No time at all, in nanoseconds."""
 
 
 class Standing(Enum):
@@ -80,6 +85,7 @@ class Work:
     parts: Parts = ()
     failure: str = ""
     judge_asked: EventId | None = None
+    judge_asked_at: int = 0
     verdict: CritiqueVerdict | None = None
     reasons: tuple[str, ...] = ()
 
@@ -237,7 +243,7 @@ class Board:
         by_planner = event.sender == PLANNER
         match event.data:
             case MessagePosted() as data if by_planner:
-                self._take_message(event.id, data)
+                self._take_message(event, data)
             case PlanProposed() as data if by_planner and self.plan is None:
                 self.first_plan, self.asked_to_review = event.id, tuple(event.mentions)
                 self._put(event.id, event.at, data.steps)
@@ -259,7 +265,7 @@ class Board:
             case ProposalMade() as data if by_planner:
                 quorum = data.quorum or len(data.voters)
                 self.ballots.append(
-                    Ballot(event.id, data.parts, data.voters, quorum, data.deadline_at or 0)
+                    Ballot(event.id, data.parts, data.voters, quorum, data.deadline_at or FAR)
                 )
             case VoteCast() as data:
                 self._take_vote(entry, data)
@@ -275,7 +281,7 @@ class Board:
         self.versions += 1
         self._plans[plan] = steps
 
-    def _take_message(self, event_id: EventId, data: MessagePosted) -> None:
+    def _take_message(self, event: Event, data: MessagePosted) -> None:
         rules = named_data(data.parts, RULES)
         if rules is not None and not self.question:
             self.rules = msgspec.convert(rules, Rules)
@@ -284,12 +290,14 @@ class Board:
         if judged is not None:
             for work in self.works.values():
                 if work.result == judged.get("result"):
-                    work.judge_asked = event_id
+                    work.judge_asked, work.judge_asked_at = event.id, event.at
 
     def _take_critique(self, sender: str, data: CritiqueGiven) -> None:
         if sender == PLANNER:
             self.alternatives.pop(EventId(data.of), None)
-        if sender != CRITIQUE:
+        # The planner may leave a result unaccepted, and never accept one.
+        passed_over = sender == PLANNER and data.verdict is CritiqueVerdict.UNCERTAIN
+        if sender != CRITIQUE and not passed_over:
             return
         for work in self.works.values():
             # The first judgement counts: nothing rests on a result whose verdict may still change.
@@ -329,7 +337,10 @@ class Board:
                 self._take_assignment(entry, data)
             case AssignmentProgressed() as data:
                 for work in self._open(data.assignment):
-                    work.moved_at, work.note = event.at, data.note
+                    if event.sender == work.assignee:
+                        # By the clock of the server: the worker's may be wrong.
+                        work.moved_at = entry.stored_at or event.at
+                        work.note = data.note
             case AssignmentFinished() as data:
                 for work in self._open(data.assignment):
                     if event.sender == work.assignee:

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from threadbus.agents.teams.anemoi.board import Ballot, Board, Standing, Work
+from threadbus.agents.teams.anemoi.board import FAR, Ballot, Board, Standing, Work
 from threadbus.agents.teams.anemoi.rules import WithoutConsensus
 from threadbus.schemas import EventId, PlanRevised
 
@@ -36,6 +36,12 @@ class Assign(msgspec.Struct, frozen=True):
 
 class Judge(msgspec.Struct, frozen=True):
     """Ask the critique to judge a result."""
+
+    work: Work
+
+
+class PassCritiqueOver(msgspec.Struct, frozen=True):
+    """Leave a result unaccepted that the critique does not judge."""
 
     work: Work
 
@@ -112,6 +118,7 @@ Move: TypeAlias = (
     | Consider
     | Assign
     | Judge
+    | PassCritiqueOver
     | Revise
     | ReviseAfterVote
     | LookAfter
@@ -182,6 +189,8 @@ def _work_moves(board: Board, now: int) -> list[Move]:
             continue
         elif standing is Standing.DONE and work.judge_asked is None:
             moves.append(Judge(work))
+        elif standing is Standing.DONE and now >= _verdict_due(board, work):
+            moves.append(PassCritiqueOver(work))
         elif standing is Standing.AT_WORK:
             moves += _overdue(board, work, now)
     return moves
@@ -207,8 +216,17 @@ def _next_look(board: Board) -> int:
         for work in (*board.works.values(), *board.candidates.values())
         if work.is_open
     ]
-    # A judgement has no end of its own: the critique answers, or is given up by its runner.
-    return min(ends, default=FAR)
+    verdicts = [
+        _verdict_due(board, work)
+        for work in board.works.values()
+        if work.judge_asked is not None and not work.is_open and work.is_pending
+    ]
+    return min((*ends, *verdicts), default=FAR)
+
+
+def _verdict_due(board: Board, work: Work) -> int:
+    """Return when the critique has had as long as any worker may take."""
+    return work.judge_asked_at + int(board.rules.longest_work_seconds * _SECOND)
 
 
 def _answer_moves(board: Board, now: int) -> list[Move] | Wait:
@@ -253,6 +271,4 @@ def _nothing_accepted(board: Board) -> str:
     return "no result was accepted\n" + "\n".join(said)
 
 
-FAR: Final = 1 << 62
-"""No time at all."""
 _UNDER_WAY: Final = frozenset({Standing.WAITING, Standing.READY, Standing.AT_WORK, Standing.DONE})

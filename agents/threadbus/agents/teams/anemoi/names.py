@@ -16,7 +16,8 @@ WORKERS: Final[Mapping[str, str]] = {
     "coding": "computes with Python over the files of the task",
 }
 """Worker → what it is good for."""
-EVERYBODY: Final = (PLANNER, CRITIQUE, ANSWER, *WORKERS)
+VOTERS: Final = (CRITIQUE, ANSWER, *WORKERS)
+EVERYBODY: Final = (PLANNER, *VOTERS)
 
 RULES: Final = "anemoi.rules"
 """Data part with the rules of the thread."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import aclosing
 from datetime import timedelta
 from typing import Final
 
@@ -14,10 +13,10 @@ from threadbus.agents.agent import Agent, AgentLimits
 from threadbus.agents.errors import GiveUpError, InvalidSettingError
 from threadbus.agents.mention import Mention, Reply
 from threadbus.agents.teams.anemoi.acting import Acting
-from threadbus.agents.teams.anemoi.board import Board
 from threadbus.agents.teams.anemoi.members import talk
-from threadbus.agents.teams.anemoi.moves import FAR, Finished, Wait, next_moves
-from threadbus.agents.teams.anemoi.names import EVERYBODY, PLANNER, RULES
+from threadbus.agents.teams.anemoi.moves import Finished, Wait, next_moves
+from threadbus.agents.teams.anemoi.names import PLANNER, RULES, VOTERS
+from threadbus.agents.teams.anemoi.news import News
 from threadbus.agents.teams.anemoi.prompts import PLANNER_PROMPT
 from threadbus.agents.teams.anemoi.quick import at_work, how_far
 from threadbus.agents.teams.anemoi.rules import rules_for
@@ -26,7 +25,6 @@ from threadbus.schemas import (
     DataPart,
     FilePart,
     MentionDeadLettered,
-    Recorded,
     ReferencePart,
     Skill,
     TaskOpened,
@@ -76,15 +74,14 @@ async def _coordinate(mention: Mention, data: TaskOpened) -> None:
     except InvalidSettingError as error:
         raise GiveUpError(str(error)) from error
     state = await mention.participants()
-    others = [name for name in EVERYBODY if name != PLANNER]
-    missing = [name for name in others if name not in state.participants]
+    missing = [name for name in VOTERS if name not in state.participants]
     if missing:
         raise GiveUpError(
             f"the team is not whole: {', '.join(missing)} do not take part; "
-            f"open the super-task with participants {', '.join(others)}"
+            f"open the super-task with participants {', '.join(VOTERS)}"
         )
     thread = await mention.open_thread(
-        "Team", participants=others, goal=clean_text(data.title, 400)
+        "Team", participants=VOTERS, goal=clean_text(data.title, 400)
     )
     files = [part.name for part in mention.parts if isinstance(part, FilePart | ReferencePart)]
     text = "\n".join(part.text for part in mention.parts if isinstance(part, TextPart))
@@ -97,47 +94,30 @@ async def _coordinate(mention: Mention, data: TaskOpened) -> None:
 
 async def _see_through(mention: Mention, thread: ThreadId) -> None:
     """Make one move after the other, until the answer is with the agent that submits it."""
-    board = Board().take(await mention.history(thread=thread))
-    news: asyncio.Queue[Recorded] = asyncio.Queue()
-
-    async def follow() -> None:
-        async with aclosing(mention.bus.follow(mention.task, thread, board.last_seq)) as entries:
-            async for entry in entries:
-                if isinstance(entry, Recorded):
-                    news.put_nowait(entry)
-
-    acting = Acting(mention, thread, board)
+    news = News(mention, thread)
+    await news.read()
+    acting = Acting(mention, thread, news)
     try:
         async with asyncio.TaskGroup() as tasks:
-            following = tasks.create_task(follow(), name="threadbus.anemoi.follow")
-            await _play(acting, board, news)
+            following = tasks.create_task(news.follow(), name="threadbus.anemoi.follow")
+            await _play(acting, news)
             following.cancel()
     except BaseExceptionGroup as failed:
         # One of the two ended the other: its own error is what the asker is told.
         raise failed.exceptions[0] from failed
 
 
-async def _play(acting: Acting, board: Board, news: asyncio.Queue[Recorded]) -> None:
+async def _play(acting: Acting, news: News) -> None:
     while True:
-        while not news.empty():
-            board.take([news.get_nowait()])
-        moves = next_moves(board, time.time_ns())
+        news.take()
+        moves = next_moves(news.board, time.time_ns())
         if isinstance(moves, Finished):
             return
         if isinstance(moves, Wait):
-            board.take(await _next(news, moves.until))
+            await news.wait(moves.until)
             continue
         for move in moves:
             await acting.make(move)
-
-
-async def _next(news: asyncio.Queue[Recorded], until: int) -> list[Recorded]:
-    left = None if until >= FAR else max(0.0, (until - time.time_ns()) / 1e9)
-    try:
-        async with asyncio.timeout(left):
-            return [await news.get()]
-    except TimeoutError:
-        return []
 
 
 async def _end_failed(mention: Mention) -> None:
