@@ -122,8 +122,17 @@ def check_may_conclude(state: ThreadState, name: AgentName) -> None:
     """Check that *name* may close a thread with its conclusion.
 
     Raises:
-        InvalidTransitionError: others have the floor.
+        InvalidTransitionError: others have the floor, or it rests and is another's to wake.
     """
+    held = holding_pause(state)
+    if held is not None and state.conversation is not ConversationState.CONCLUSION:
+        if name in {held.by, state.creator}:
+            return
+        raise InvalidTransitionError(
+            f"concluding thread {state.thread} by {name}",
+            f"it rests until {len(held.triggers)} assignments have ended",
+            legal_moves(state),
+        )
     if name != state.creator and name not in state.next_speakers and state.next_speakers:
         raise InvalidTransitionError(
             f"concluding thread {state.thread} by {name}",
