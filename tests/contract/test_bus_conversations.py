@@ -173,7 +173,7 @@ async def test_what_rests_is_not_talked_on_with(env: BusEnv) -> None:
                 task=task,
                 thread=thread,
             )
-        with pytest.raises(InvalidTransitionError, match="rests until 2 .*conclusion by lead"):
+        with pytest.raises(InvalidTransitionError, match=r"rests until 2 .*conclusion by lead"):
             await web.conversations.conclude(task, thread, "It is over.")
         await web.send(task, thread, "Which numbers?", mentions=["lead"])
 
