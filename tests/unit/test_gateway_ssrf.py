@@ -37,6 +37,7 @@ from threadbus.gateways.web.ssrf import Screen, Target, post_pinned
         "https://[::1]/x",
         "https://[::]/x",
         "https://[fe80::1]/x",
+        "https://[fec0::1]/x",
         "https://[::ffff:127.0.0.1]/x",
         "https://[::ffff:10.0.0.1]/x",
         "https://[2002:7f00:1::]/x",

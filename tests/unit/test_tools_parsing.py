@@ -126,7 +126,7 @@ def test_a_pdf_is_read_page_by_page() -> None:
         ("Page 2", ""),
         ("Page 3", "And 7"),
     ]
-    assert document.notes == ("no text on page 2: pictures, perhaps a scan, are not read",)
+    assert document.notes == ("no text on page 2; drawings are not read",)
 
 
 def test_a_pdf_that_only_forbids_copying_is_read() -> None:

@@ -86,6 +86,7 @@ async def test_a_redirect_is_followed() -> None:
         "http://2130706433/x",
         "http://[::1]/x",
         "http://[::ffff:10.0.0.1]/x",
+        "http://[fec0::1]/x",
         "http://169.254.169.254/latest/meta-data",
         "http://10.1.2.3/",
         "ftp://8.8.8.8/",

@@ -20,6 +20,7 @@ import msgspec
 
 from threadbus.agents.tools.errors import (
     CorruptDocumentError,
+    DocumentError,
     DocumentNotFoundError,
     DocumentTimeoutError,
     DocumentTooLargeError,
@@ -38,6 +39,7 @@ from threadbus.agents.tools.parsing.model import (
     Refusal,
     Task,
 )
+from threadbus.agents.tools.parsing.portable import scans_note
 from threadbus.agents.tools.parsing.sniff import document_kind
 from threadbus.agents.tools.parsing.sound import MOST_PIECES, PIECE, RATE, add_transcript
 from threadbus.agents.tools.process.bounded import module_argv, run_bounded
@@ -72,7 +74,8 @@ async def read_document(
 ) -> Document:
     """Read *source* as text and tables.
 
-    Of a picture the text in it is read, of a recording or film what is said.
+    Of a picture, and of a page of a PDF that has no other text, the text in it is read; of a
+    recording or film what is said.
 
     Args:
         source: A path, or content with a name.
@@ -152,6 +155,8 @@ async def _read(
     transcriber: Transcriber | None = None,
 ) -> Document:
     parsed = await _parse(name, kind, data, limits, base, transcriber)
+    if parsed.scans:
+        parsed = await _with_scans(name, data, limits, parsed)
     return Document(
         name=name,
         kind=kind,
@@ -162,6 +167,15 @@ async def _read(
         notes=parsed.notes,
         omitted=parsed.omitted,
     )
+
+
+async def _with_scans(name: str, data: bytes, limits: DocumentLimits, parsed: Parsed) -> Parsed:
+    """Return a PDF with the text in its pictures, or with why that is not there."""
+    try:
+        return await _parse(name, DocumentKind.PDF, data, limits, "", None, scans=True)
+    except DocumentError as error:
+        note = scans_note(parsed.scans, str(error))
+        return msgspec.structs.replace(parsed, notes=(*parsed.notes, note))
 
 
 def _short(name: str) -> str:
@@ -216,16 +230,20 @@ async def _parse(
     limits: DocumentLimits,
     base: str,
     transcriber: Transcriber | None,
+    *,
+    scans: bool = False,
 ) -> Parsed:
     pieces = 0
     if transcriber is not None:
         pieces = min(MOST_PIECES, max(1, -(-limits.duration // PIECE)))
     async with working_folder("document", {"document": data}) as folder:
-        task = Task(path="document", kind=kind, limits=limits, base=base, pieces=pieces)
+        task = Task(
+            path="document", kind=kind, limits=limits, base=base, pieces=pieces, scans=scans
+        )
         outcome = await run_bounded(
             [*module_argv(_WORKER, site=True), msgspec.json.encode(task).decode()],
             folder=folder,
-            bounds=_bounds(kind, limits, pieces),
+            bounds=_bounds(task),
             environment={
                 "LANG": "C.UTF-8",
                 "MALLOC_ARENA_MAX": "2",
@@ -233,9 +251,9 @@ async def _parse(
                 "OPENBLAS_NUM_THREADS": "1",
             },
         )
-        reply = _reply(name, kind, outcome, limits)
+        reply = _reply(name, task, outcome)
         if isinstance(reply, Refusal):
-            _raise(name, kind, reply)
+            _raise(name, DocumentKind.IMAGE if scans else kind, reply)
         if transcriber is None or not reply.pieces:
             return reply
         sounds = [await in_thread(_piece, folder, piece) for piece in reply.pieces[:pieces]]
@@ -259,33 +277,32 @@ def _with_transcript(parsed: Parsed, said: Sequence[str], limits: DocumentLimits
     return Parsed(sections=found.sections, notes=(*parsed.notes, *found.notes), omitted=omitted)
 
 
-def _bounds(kind: DocumentKind, limits: DocumentLimits, pieces: int) -> Bounds:
-    time = limits.model_time if kind.needs_model else limits.time
+def _bounds(task: Task) -> Bounds:
+    limits, pieces, is_model = task.limits, task.pieces, task.needs_model
+    time = limits.model_time if is_model else limits.time
     return Bounds(
         wall_time=time,
         # Of all threads together.
-        cpu_time=time * (_MODEL_THREADS if kind.needs_model else 1) + timedelta(seconds=1),
-        memory_bytes=limits.model_memory_bytes if kind.needs_model else limits.memory_bytes,
+        cpu_time=time * (_MODEL_THREADS if is_model else 1) + timedelta(seconds=1),
+        memory_bytes=limits.model_memory_bytes if is_model else limits.memory_bytes,
         output_bytes=limits.characters * _BYTES_PER_CHARACTER
         + limits.cells * _BYTES_PER_CELL
         + (limits.sections + 100) * _BYTES_PER_SECTION,
         file_bytes=_PIECE_BYTES if pieces else 0,
         folder_bytes=limits.file_bytes * 2 + pieces * _PIECE_BYTES,
         folder_entries=16 + pieces,
-        processes=32 if kind.needs_model else 4,
+        processes=32 if is_model else 4,
         open_files=64,
     )
 
 
-def _reply(
-    name: str, kind: DocumentKind, outcome: Outcome, limits: DocumentLimits
-) -> Parsed | Refusal:
+def _reply(name: str, task: Task, outcome: Outcome) -> Parsed | Refusal:
+    limits, is_model = task.limits, task.needs_model
     match outcome.ended:
         case Ended.EXIT if outcome.exit_status == 0:
             reply: Parsed | Refusal = msgspec.json.decode(outcome.stdout, type=Parsed | Refusal)
             return reply
         case Ended.MEMORY:
-            is_model = kind.needs_model
             raise DocumentTooLargeError(
                 name,
                 "bytes of memory needed than allowed",
@@ -294,12 +311,12 @@ def _reply(
                 f"DocumentLimits.{'model_' if is_model else ''}memory_bytes",
             )
         case Ended.WALL_TIME | Ended.CPU_TIME:
-            limit = limits.model_time if kind.needs_model else limits.time
-            setting = f"DocumentLimits.{'model_' if kind.needs_model else ''}time"
+            limit = limits.model_time if is_model else limits.time
+            setting = f"DocumentLimits.{'model_' if is_model else ''}time"
             raise DocumentTimeoutError(name, limit.total_seconds(), setting)
         case _:
             reason = last_line(outcome.stderr) or outcome.signal or outcome.ended.value
-            raise CorruptDocumentError(name, kind.value, f"its parser failed: {reason}")
+            raise CorruptDocumentError(name, task.kind.value, f"its parser failed: {reason}")
 
 
 def _raise(name: str, kind: DocumentKind, refusal: Refusal) -> NoReturn:

@@ -39,8 +39,8 @@ def read_file_tool(
 
     return make_tool(
         "read_file",
-        "Read a file: the text, sheets and tables of a document, the text in an image, what a "
-        "recording or film says.",
+        "Read a file: the text, sheets and tables of a document, the text in an image or scan, "
+        "what a recording or film says.",
         FileName,
         read_file,
     )

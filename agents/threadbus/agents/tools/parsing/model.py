@@ -63,11 +63,11 @@ class DocumentLimits(msgspec.Struct, frozen=True, kw_only=True):
     characters: int = 400_000
     """Characters that are returned, text and cells together."""
     pixels: int = 40_000_000
-    """Width times height of a picture."""
+    """Width times height of a picture, also of one in a scanned page."""
     duration: timedelta = timedelta(minutes=30)
     """How much of a recording or film is heard, from its beginning; at most 6 hours."""
     model_time: timedelta = timedelta(minutes=5)
-    """Wall time where a model reads: pictures, recordings and films."""
+    """Wall time where a model reads: pictures, scanned pages, recordings and films."""
     model_memory_bytes: int = 3 * 1024 * 1024 * 1024
     """Address space there."""
 
@@ -159,6 +159,8 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag=
     omitted: Omitted = Omitted()
     pieces: tuple[str, ...] = ()
     """The WAV files that sound was written to."""
+    scans: tuple[int, ...] = ()
+    """Pages of a PDF that hold pictures and no text, from 1: perhaps scanned."""
 
 
 class Problem(enum.Enum):
@@ -191,6 +193,13 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     """The address of a page, which its links are relative to."""
     pieces: int = 0
     """Over 0: sound becomes at most so many WAV files in the folder of *path*, and no text."""
+    scans: bool = False
+    """Of a PDF, read the text in the pictures of pages that have no other."""
+
+    @property
+    def needs_model(self) -> bool:
+        """Whether a model reads it."""
+        return self.scans or self.kind.needs_model
 
 
 def _markdown(table: Table) -> list[str]:

@@ -18,9 +18,9 @@ from threadbus.agents.tools.parsing.model import DocumentLimits, Parsed, Section
 
 _FORMATS: Final = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF")
 _PAGED: Final = "TIFF"
-_MAX_PAGES: Final = 50
+MAX_PAGES: Final = 50
 _THREADS: Final = 2
-_TIME_SHARE: Final = 0.7
+TIME_SHARE: Final = 0.7
 """The share of the time limit after which no further page is begun."""
 _LINE_SHARE: Final = 0.5
 """How near the middles of two pieces of text lie, in heights, when they are on one line."""
@@ -28,7 +28,7 @@ _LINE_SHARE: Final = 0.5
 _Corner = Sequence[float]
 
 
-class _Image(Protocol):
+class Picture(Protocol):
     """A picture, as Pillow has it."""
 
     size: tuple[int, int]
@@ -36,8 +36,9 @@ class _Image(Protocol):
 
     def load(self) -> object: ...
     def seek(self, frame: int) -> None: ...
-    def convert(self, mode: str) -> _Image: ...
-    def paste(self, image: _Image, box: None, mask: _Image) -> None: ...
+    def convert(self, mode: str) -> Picture: ...
+    def rotate(self, angle: float, *, expand: bool) -> Picture: ...
+    def paste(self, image: Picture, box: None, mask: Picture) -> None: ...
 
 
 class _Pillow(Protocol):
@@ -47,8 +48,8 @@ class _Pillow(Protocol):
 
     def open(
         self, file: io.BytesIO, *, formats: Sequence[str]
-    ) -> AbstractContextManager[_Image]: ...
-    def new(self, mode: str, size: tuple[int, int], color: str) -> _Image: ...
+    ) -> AbstractContextManager[Picture]: ...
+    def new(self, mode: str, size: tuple[int, int], color: str) -> Picture: ...
 
 
 class _Found(Protocol):
@@ -66,8 +67,7 @@ def parse_image(data: bytes, budget: Budget, limits: DocumentLimits) -> Parsed:
     """Read the text of a picture, line by line; of every page of a TIFF."""
     started = time.monotonic()
     # The optional library: its absence is told to the user, see the worker.
-    pillow = cast("_Pillow", importlib.import_module("PIL.Image"))
-    pillow.MAX_IMAGE_PIXELS = None  # checked here, with a message of our own
+    pillow = load_pillow()
     with pillow.open(io.BytesIO(data), formats=_FORMATS) as image:
         _check_pixels(image, limits)
         frames = int(getattr(image, "n_frames", 1))
@@ -75,17 +75,16 @@ def parse_image(data: bytes, budget: Budget, limits: DocumentLimits) -> Parsed:
         if frames > pages:
             budget.note(f"it has {frames:,} frames; only the first one is read")
         image.load()  # what is broken is told before the models are loaded
-        engine, numpy = _engine(), importlib.import_module("numpy")
         without_text = 0
         for number in range(pages):
-            too_late = time.monotonic() - started > limits.model_time.total_seconds() * _TIME_SHARE
-            if not budget.takes_sections or number >= _MAX_PAGES or (number and too_late):
+            too_late = time.monotonic() - started > limits.model_time.total_seconds() * TIME_SHARE
+            if not budget.takes_sections or number >= MAX_PAGES or (number and too_late):
                 budget.lose_sections(pages - number)
                 break
             if pages > 1:
                 image.seek(number)
                 _check_pixels(image, limits)
-            text = "\n".join(_lines(engine(numpy.asarray(_upright(pillow, image))[:, :, ::-1])))
+            text = text_in(image)
             without_text += not text
             title = f"Page {number + 1}" if pages > 1 else ""
             budget.add(Section(title=title, text=budget.text(text)))
@@ -96,23 +95,38 @@ def parse_image(data: bytes, budget: Budget, limits: DocumentLimits) -> Parsed:
     return budget.parsed()
 
 
-def _check_pixels(image: _Image, limits: DocumentLimits) -> None:
+def load_pillow() -> _Pillow:
+    """Return the library of pictures; ImportError where it is not installed."""
+    pillow = cast("_Pillow", importlib.import_module("PIL.Image"))
+    pillow.MAX_IMAGE_PIXELS = None  # checked here, with a message of our own
+    return pillow
+
+
+def text_in(image: Picture) -> str:
+    """Return the text in a picture, line by line."""
+    numpy = importlib.import_module("numpy")
+    pixels = numpy.asarray(_upright(load_pillow(), image))[:, :, ::-1]
+    return "\n".join(_lines(load_engine()(pixels)))
+
+
+def _check_pixels(image: Picture, limits: DocumentLimits) -> None:
     pixels = image.size[0] * image.size[1]
     if pixels > limits.pixels:
         refuse_size("pixels", pixels, limits.pixels, "DocumentLimits.pixels")
 
 
-def _upright(pillow: _Pillow, image: _Image) -> _Image:
+def _upright(pillow: _Pillow, image: Picture) -> Picture:
     """Return a picture as a person sees it: turned as its camera says, on white."""
     operations = importlib.import_module("PIL.ImageOps")
-    turned = cast("_Image", operations.exif_transpose(image)).convert("RGBA")
+    turned = cast("Picture", operations.exif_transpose(image)).convert("RGBA")
     white = pillow.new("RGBA", turned.size, "white")
     white.paste(turned, None, turned)
     return white.convert("RGB")
 
 
 @functools.cache
-def _engine() -> _Engine:
+def load_engine() -> _Engine:
+    """Return what recognises text; ImportError where it is not installed."""
     importlib.import_module("onnxruntime")  # RapidOCR would look for it later, and say less
     rapidocr = cast("_MakesEngine", importlib.import_module("rapidocr"))
     settings: dict[str, object] = {

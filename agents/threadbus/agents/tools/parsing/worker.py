@@ -57,39 +57,46 @@ def main() -> None:
     """Read the document that the last argument names."""
     logging.disable()  # libraries tell about every oddity of a file
     task = msgspec.json.decode(sys.argv[-1], type=Task)
-    if not task.kind.needs_model:
+    if not task.needs_model:
         # openpyxl loads numpy wherever it is installed, and its threads take the memory of the
         # parser.
         sys.modules["numpy"] = cast("ModuleType", None)
     with open(task.path, "rb") as file:  # noqa: PTH123
         data = file.read()
-    reply = parse(task.kind, data, task.limits, task.base, task.pieces)
+    reply = parse(task.kind, data, task.limits, task.base, task.pieces, scans=task.scans)
     sys.stdout.buffer.write(msgspec.json.encode(reply))
     sys.stdout.buffer.flush()
-    if task.kind.needs_model:
+    if task.needs_model:
         # Threads of the libraries are not waited for.
         os._exit(0)
 
 
 def parse(
-    kind: DocumentKind, data: bytes, limits: DocumentLimits, base: str = "", pieces: int = 0
+    kind: DocumentKind,
+    data: bytes,
+    limits: DocumentLimits,
+    base: str = "",
+    pieces: int = 0,
+    *,
+    scans: bool = False,
 ) -> Parsed | Refusal:
     """Return the content of a document, or why there is nothing to return."""
     try:
-        return _parse(kind, data, limits, base, pieces)
+        return _parse(kind, data, limits, base, pieces, scans)
     except RefusedError as refused:
         return refused.refusal
     except MemoryError:
         raise
     except ImportError:
-        return Refusal(problem=Problem.MISSING_LIBRARY, reason=_LIBRARIES.get(kind, ""))
+        missing = DocumentKind.IMAGE if scans else kind
+        return Refusal(problem=Problem.MISSING_LIBRARY, reason=_LIBRARIES.get(missing, ""))
     except Exception as error:  # a parser may fail in any way on hostile bytes
         reason = f"{type(error).__name__}: {error}"[:_MAX_REASON_CHARS]
         return Refusal(problem=Problem.CORRUPT, reason=reason)
 
 
 def _parse(
-    kind: DocumentKind, data: bytes, limits: DocumentLimits, base: str, pieces: int
+    kind: DocumentKind, data: bytes, limits: DocumentLimits, base: str, pieces: int, scans: bool
 ) -> Parsed:
     budget = Budget(limits)
     readers: dict[DocumentKind, Callable[[], Parsed]] = {
@@ -98,7 +105,7 @@ def _parse(
         DocumentKind.XLSX: lambda: parse_xlsx(data, budget, limits),
         DocumentKind.DOCX: lambda: parse_docx(data, budget, limits),
         DocumentKind.PPTX: lambda: parse_pptx(data, budget, limits),
-        DocumentKind.PDF: lambda: parse_pdf(data, budget),
+        DocumentKind.PDF: lambda: parse_pdf(data, budget, limits, scans=scans),
         DocumentKind.JSON: lambda: parse_json(data, budget, limits),
         DocumentKind.HTML: lambda: parse_html(data, budget),
         DocumentKind.PAGE: lambda: parse_page(data, budget, base),
