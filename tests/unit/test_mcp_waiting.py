@@ -235,3 +235,48 @@ async def test_the_waits_of_coral_need_no_cursor() -> None:
         assert [one.message.text for one in got if one.message] == ["one", "two"]
         none = await bob.use(WaitResult, "coral_wait_for_agent", agentName="eve", maxWaitMs=0)
         assert none.status == "Timeout reached"
+
+
+@pytest.mark.parametrize("clock", [0, 1, 2**31, 2**62])
+async def test_waiting_for_one_agent_loses_no_mention_of_another(clock: int) -> None:
+    """Whatever the host takes for the time, and whoever has spoken later without a mention."""
+    async with hosts_in_memory() as hosts:
+        ada, bob = await hosts.host("ada"), await hosts.host("bob")
+        eve = await hosts.host("eve")
+        where = await thread(ada, "bob", "eve")
+        await say(ada, where, "for bob", "bob")
+        await say(eve, where, "for nobody")
+        await say(eve, where, "for bob, too", "bob")
+        await say(eve, where, "for nobody again")
+
+        got: list[str] = []
+        for name, more in (("agent", {"agentName": "eve"}), ("mention", {})):
+            one = await bob.use(
+                WaitResult,
+                f"coral_wait_for_{name}",
+                currentUnixTime=clock,
+                maxWaitMs=5000,
+                **more,
+            )
+            got += [one.message.text] if one.message else []
+        left = await bob.use(
+            WaitResult, "coral_wait_for_mention", currentUnixTime=clock, maxWaitMs=0
+        )
+
+    assert got == ["for bob, too", "for bob"]
+    assert left.message is None
+
+
+async def test_a_mention_from_just_before_the_close_comes_before_its_end() -> None:
+    """What was said to an agent is not taken away by the close of the thread."""
+    async with hosts_in_memory() as hosts:
+        ada, bob = await hosts.host("ada"), await hosts.host("bob")
+        where = await thread(ada, "bob")
+        await say(ada, where, "the last word", "bob")
+        await ada.use(Done, "close_thread", thread_id=where, summary="done")
+        first = await wait(bob)
+        after = await wait(bob, first.cursor, 0)
+
+    assert texts(first) == ["the last word"]
+    ends = [end for got in (first, after) for end in got.closed]
+    assert {end.summary for end in ends} == {"done"}
