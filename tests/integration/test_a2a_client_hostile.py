@@ -199,6 +199,32 @@ async def test_names_that_change_after_the_card(monkeypatch: pytest.MonkeyPatch)
     assert request.extensions["sni_hostname"] == "rebinds.example"
 
 
+BIG = "\U0001f41d" * 2500
+
+
+async def test_a_card_that_is_too_large_for_the_registry(bus_url: str) -> None:
+    """What an agent says of itself is cut to what there is room for, and it takes part."""
+    skill = {"id": BIG, "name": BIG, "description": BIG, "tags": [BIG] * 17, "examples": [BIG] * 9}
+    said = {
+        "name": BIG,
+        "description": BIG,
+        "version": BIG,
+        "defaultInputModes": ["text/plain", BIG, "a\nb", "", *(f"x/{n}" for n in range(500))],
+        "skills": [skill] * 30,
+    }
+    home = {**json.loads(card(("JSONRPC", "http://127.0.0.1:1/rpc"))), **said}
+    async with (
+        answering(json.dumps(home).encode()) as url,
+        joined(bus_url, int(url.rpartition(":")[2])) as bus,
+    ):
+        record = await bus.registry.get(REMOTE)
+
+    assert record is not None
+    assert 1 <= len(record.card.skills) < 30
+    assert record.card.input_modes[:2] == ("text/plain", "x/0")
+    assert record.card.display_name == BIG[:119] + "…"
+
+
 LINE = b'{"name": "' + b"x" * 1000 + b'"}'
 GZIP = gzip.compress(b"[" * 10_000_000)
 

@@ -8,11 +8,12 @@ being worked on is recorded as failed and tried again once it is back.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
+import msgspec
 from a2a.types import a2a_pb2 as pb
 
 from threadbus.agents import Agent, AgentLimits, AgentRunner, Mention, Reply
@@ -22,10 +23,9 @@ from threadbus.gateways.a2a.remote import RemoteAgent
 from threadbus.gateways.a2a.talking import Talk
 from threadbus.gateways.errors import RemoteError
 from threadbus.schemas import (
-    MAX_LABELS,
-    MAX_NOTE_CHARS,
+    MAX_DISPLAY_NAME_CHARS,
+    MAX_SKILL_ENTRIES,
     MAX_SKILLS,
-    MAX_TITLE_CHARS,
     MAX_WORD_CHARS,
     AgentName,
     Skill,
@@ -34,6 +34,16 @@ from threadbus.schemas import (
 
 _LOOK_EVERY_S: Final = 10.0
 _MISSES: Final = 3
+# A record of the registry has at most 64 KiB: of these, what is left by the rest goes to skills.
+_SKILLS_BYTES: Final = 32 * 1024
+_DESCRIPTION_CHARS: Final = 4_000
+_SKILL_NAME_CHARS: Final = 200
+_SKILL_CHARS: Final = 2_000
+_TAGS: Final = 16
+_TAG_CHARS: Final = 64
+_EXAMPLES: Final = 8
+_EXAMPLE_CHARS: Final = 300
+_MODE_CHARS: Final = 100
 _FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 60.0
 _log: Final = SteadyLog("threadbus.gateways.a2a")
@@ -131,15 +141,18 @@ async def _rest(stop: asyncio.Event, seconds: float) -> None:
 
 
 def _agent(name: AgentName, card: pb.AgentCard, remote: RemoteAgent, bells: Bells | None) -> Agent:
-    """Return the agent of the bus that stands for a remote one."""
+    """Return the agent of the bus that stands for a remote one.
+
+    What it says of itself is cut to what the registry has room for.
+    """
     agent = Agent(
         name,
-        display_name=clean_text(card.name, 120),
-        description=clean_text(card.description, MAX_NOTE_CHARS),
+        display_name=clean_text(card.name, MAX_DISPLAY_NAME_CHARS),
+        description=clean_text(card.description, _DESCRIPTION_CHARS),
         version=clean_text(card.version, MAX_WORD_CHARS) or "0",
-        skills=[_skill(skill) for skill in card.skills[:MAX_SKILLS]],
-        input_modes=_words(card.default_input_modes) or ("text/plain",),
-        output_modes=_words(card.default_output_modes) or ("text/plain",),
+        skills=_skills(name, card.skills),
+        input_modes=_modes(card.default_input_modes),
+        output_modes=_modes(card.default_output_modes),
         labels={"a2a.url": clean_text(remote.url, MAX_WORD_CHARS)},
         limits=AgentLimits(concurrency=16, turn_timeout=timedelta(days=2)),
     )
@@ -151,15 +164,32 @@ def _agent(name: AgentName, card: pb.AgentCard, remote: RemoteAgent, bells: Bell
     return agent
 
 
+def _skills(name: AgentName, skills: Sequence[pb.AgentSkill]) -> list[Skill]:
+    kept: list[Skill] = []
+    left = _SKILLS_BYTES
+    for one in skills[:MAX_SKILLS]:
+        skill = _skill(one)
+        left -= len(msgspec.json.encode(skill))
+        if left < 0:
+            break
+        kept.append(skill)
+    if len(kept) < len(skills):
+        _log.warning("not all skills have room", agent=name, kept=len(kept), of=len(skills))
+    return kept
+
+
 def _skill(skill: pb.AgentSkill) -> Skill:
     return Skill(
         id=clean_text(skill.id, MAX_WORD_CHARS),
-        name=clean_text(skill.name, MAX_TITLE_CHARS),
-        description=clean_text(skill.description, MAX_NOTE_CHARS),
-        tags=_words(skill.tags),
-        examples=tuple(clean_text(text, MAX_NOTE_CHARS) for text in skill.examples[:MAX_LABELS]),
+        name=clean_text(skill.name, _SKILL_NAME_CHARS),
+        description=clean_text(skill.description, _SKILL_CHARS),
+        tags=tuple(clean_text(tag, _TAG_CHARS) for tag in skill.tags[:_TAGS]),
+        examples=tuple(clean_text(text, _EXAMPLE_CHARS) for text in skill.examples[:_EXAMPLES]),
     )
 
 
-def _words(values: Any) -> tuple[str, ...]:
-    return tuple(clean_text(str(value), MAX_WORD_CHARS) for value in list(values)[:MAX_LABELS])
+def _modes(modes: Sequence[str]) -> tuple[str, ...]:
+    """Return the media types of a card that can be some."""
+    fit = (mode for mode in modes if 0 < len(mode) <= _MODE_CHARS and mode.isascii())
+    usable = [mode for mode in fit if mode.isprintable()]
+    return tuple(usable[:MAX_SKILL_ENTRIES]) or ("text/plain",)
