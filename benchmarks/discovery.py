@@ -24,7 +24,7 @@ import msgspec
 
 from benchmarks.discovery_words import CAPABILITIES, FIELDS, Words
 from threadbus.agents import Bm25Ranker, EmbeddingRanker, FusedRanker, LocalEmbedder, Ranker
-from threadbus.agents.discovery import Embedder, fields_of
+from threadbus.agents.discovery import DiscoveryError, Embedder, fields_of
 from threadbus.schemas import AgentCard, Skill
 
 PAPER: Final = {
@@ -211,7 +211,10 @@ def main() -> None:
     parser.add_argument("--local", action="store_true", help="embeddings on this machine too")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     given = parser.parse_args()
-    measured = asyncio.run(run(local=given.local))
+    try:
+        measured = asyncio.run(run(local=given.local))
+    except DiscoveryError as error:
+        parser.exit(1, f"{error}\n")
     show(measured)
     if given.json is not None:
         given.json.write_bytes(msgspec.json.format(msgspec.json.encode(measured)) + b"\n")

@@ -107,10 +107,11 @@ async def test_a_team_is_found_and_decided_on() -> None:
         (member("nobody"), "nobody did not come out of a search; found: counter"),
         (", ".join(map(member, ("a", "b", "c"))), "3 members, 1 to 2 are possible"),
         ("", "0 members"),
+        (", ".join([member("counter")] * 65), "65 tasks, 64 are possible"),
     ],
 )
 async def test_only_a_team_of_agents_that_were_found_counts(members: str, problem: str) -> None:
-    """A model that invents agents, or takes too many, is told so and fails clearly."""
+    """A model that invents agents, or takes too many for one pause, is told so and fails clearly."""
     async with user_in_memory() as user:
         error, _ = await outcome(user, SEARCH + TEAM_UP % members + DONE)
 

@@ -12,6 +12,7 @@ from threadbus.agents.errors import GiveUpError, InvalidSettingError, ToolRounds
 from threadbus.agents.mention import Mention
 from threadbus.agents.model import ChatMessage, make_tool
 from threadbus.bus import Job
+from threadbus.schemas import MAX_TRIGGERS
 
 MAX_DISCOVERY_ROUNDS: Final = 10
 """Searches after which the team must be decided on."""
@@ -86,6 +87,8 @@ class _Forming:
         strangers = [name for name in names if name not in self._known]
         if not names or len(names) > self._members:
             self.problem = f"team_up named {len(names)} members, 1 to {self._members} are possible"
+        elif len(team.members) > MAX_TRIGGERS:
+            self.problem = f"team_up gave {len(team.members)} tasks, {MAX_TRIGGERS} are possible"
         elif strangers:
             known = ", ".join(self._known) or "nobody yet"
             self.problem = f"{', '.join(strangers)} did not come out of a search; found: {known}"
