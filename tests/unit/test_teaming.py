@@ -111,7 +111,7 @@ async def test_a_team_is_found_and_decided_on() -> None:
     ],
 )
 async def test_only_a_team_of_agents_that_were_found_counts(members: str, problem: str) -> None:
-    """A model that invents agents, or takes too many for one pause, is told so and fails clearly."""
+    """A model that invents agents, or takes too many, is told so and fails."""
     async with user_in_memory() as user:
         error, _ = await outcome(user, SEARCH + TEAM_UP % members + DONE)
 
