@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -14,8 +18,10 @@ from tests.support.york import (
     attempts,
     york_team,
 )
-from threadbus.agents import InvalidSettingError
-from threadbus.agents.teams.york.attempts import Attempt, model_text, prompt_for
+from threadbus.agents import InvalidSettingError, Mention
+from threadbus.agents.model import Tool, make_tool
+from threadbus.agents.teams.york import collaboration, solution
+from threadbus.agents.teams.york.attempts import MOST_ATTEMPTS, Attempt, model_text, prompt_for
 from threadbus.agents.teams.york.collaboration import RECORD, VARIABLE, attempts_allowed
 from threadbus.bus import TaskFailedError
 from threadbus.schemas import (
@@ -149,6 +155,50 @@ text = "package zoo; class Animal { attr String[1] name; attr int age; }"
     assert waiting.status.value == "input_required"
     assert request.sender == "solution"
     assert "attr int age" in answer.text
+
+
+async def test_a_person_may_take_a_day_to_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody in the team gives up before the bound of the question, and it is kept."""
+    waited: list[timedelta] = []
+    for owner, name in ((Mention, "request_input"), (Mention, "assign")):
+        real = getattr(owner, name)
+
+        async def noted(
+            *arguments: object, real: Callable[..., Awaitable[object]] = real, **options: object
+        ) -> object:
+            if "solution" in arguments or real.__name__ == "request_input":
+                timeout = options["timeout"]
+                assert isinstance(timeout, timedelta)
+                waited.append(timeout)
+            return await real(*arguments, **options)
+
+        monkeypatch.setattr(owner, name, noted)
+    tools: list[Tool] = []
+
+    def made(*arguments: Any, **options: Any) -> Tool:
+        tools.append(make_tool(*arguments, **options))
+        return tools[-1]
+
+    monkeypatch.setattr(solution, "make_tool", made)
+    asking = r"""
+[[play]]
+agent = "solution"
+step = 1
+[[play.call]]
+tool = "ask_requester"
+arguments = { question = "Do animals have an age?" }
+"""
+    async with york_team(asking + attempts(RIGHT)) as team:
+        task = await team.ask(REQUEST)
+        (request,) = await find(team.user, task, InputRequested)
+        await team.user.tasks.give_input(task, "No.", request=request.id)
+        await team.answer(task)
+
+    (tool,) = [one for one in tools if one.spec.name == "ask_requester"]
+    assert tool.timeout > timedelta(days=1)
+    attempt, answer = waited
+    assert timedelta(days=1) == answer < attempt <= solution.agent.limits.turn_timeout
+    assert attempt * MOST_ATTEMPTS <= collaboration.agent.limits.turn_timeout
 
 
 async def test_a_judge_that_says_nothing_has_not_accepted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from datetime import timedelta
+from typing import Final
 
 import msgspec
 
 from threadbus.agents.mention import Mention
 from threadbus.agents.model import Tool, make_tool
 from threadbus.agents.tools import NamedBytes, read_document
+
+READ_TIMEOUT: Final = timedelta(minutes=30)
+"""How long reading may take: longer than its own limits, which say what was too much."""
 
 
 class FileName(msgspec.Struct):
@@ -43,4 +48,5 @@ def read_file_tool(
         "what a recording or film says.",
         FileName,
         read_file,
+        timeout=READ_TIMEOUT,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Final
 
 import msgspec
@@ -11,10 +12,12 @@ from threadbus.agents.mention import Mention, Reply
 from threadbus.agents.model import ChatMessage, Tool, make_tool
 from threadbus.agents.teams.anemoi.members import asked_in, member
 from threadbus.agents.teams.anemoi.prompts import WEB_PROMPT
-from threadbus.agents.tools.web import Web, WebSettings, browse, search
+from threadbus.agents.teams.anemoi.reading import READ_TIMEOUT
+from threadbus.agents.tools.web import BROWSER_TIMES, Web, WebSettings, browse, search
 from threadbus.schemas import Skill
 
 _ROUNDS: Final = 16
+_REST: Final = timedelta(seconds=30)
 
 agent = Agent(
     "web",
@@ -61,12 +64,15 @@ def _tools(mention: Mention, web: Web) -> dict[str, Tool]:
         return f"Address: {fetched.url}\n{document.render()}"
 
     tools = {
-        "web_search": make_tool("web_search", "Search the web.", Query, web_search),
+        "web_search": make_tool(
+            "web_search", "Search the web.", Query, web_search, timeout=web.settings.time + _REST
+        ),
         "fetch_page": make_tool(
             "fetch_page",
             "Fetch an address and read it: a page with its links, or a PDF, table or other file.",
             Address,
             fetch_page,
+            timeout=web.settings.time + READ_TIMEOUT,
         ),
     }
     if web.settings.browser:
@@ -75,6 +81,7 @@ def _tools(mention: Mention, web: Web) -> dict[str, Tool]:
             "Open an address in a browser, for pages that are empty without their scripts.",
             Address,
             open_in_browser,
+            timeout=BROWSER_TIMES * web.settings.time + READ_TIMEOUT,
         )
     return tools
 

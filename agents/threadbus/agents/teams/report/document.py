@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Final
 
 import msgspec
@@ -33,6 +34,10 @@ agent = Agent(
 )
 
 
+_READ_TIMEOUT: Final = timedelta(minutes=10)
+"""Longer than the limits of reading, which say what was too much."""
+
+
 class FileName(msgspec.Struct):
     """What read_file takes."""
 
@@ -51,7 +56,11 @@ def _tools(mention: Mention, files: dict[str, FilePart]) -> dict[str, Tool]:
     return {
         "list_files": list_files_tool(files),
         "read_file": make_tool(
-            "read_file", "Read a document: its text and its tables.", FileName, read_file
+            "read_file",
+            "Read a document: its text and its tables.",
+            FileName,
+            read_file,
+            timeout=_READ_TIMEOUT,
         ),
     }
 

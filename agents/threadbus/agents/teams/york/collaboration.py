@@ -8,7 +8,7 @@ from typing import Final, cast
 
 import msgspec
 
-from threadbus.agents.agent import Agent
+from threadbus.agents.agent import Agent, AgentLimits
 from threadbus.agents.errors import GiveUpError, InvalidSettingError
 from threadbus.agents.mention import Mention
 from threadbus.agents.teams.york.attempts import (
@@ -21,7 +21,7 @@ from threadbus.agents.teams.york.attempts import (
     whole_text,
 )
 from threadbus.agents.teams.york.emfatic import Package, check, to_ecore, to_mermaid
-from threadbus.agents.teams.york.solution import MEDIA_TYPE
+from threadbus.agents.teams.york.solution import LONGEST_TURN, MEDIA_TYPE
 from threadbus.bus import AssignmentResult
 from threadbus.schemas import DataPart, FilePart, Part, Skill, TextPart
 
@@ -43,6 +43,7 @@ agent = Agent(
         )
     ],
     output_modes=("text/plain", MEDIA_TYPE, "application/xmi+xml", "text/vnd.mermaid"),
+    limits=AgentLimits(turn_timeout=MOST_ATTEMPTS * LONGEST_TURN),
 )
 
 
@@ -99,7 +100,13 @@ class _Model:
 async def _attempt(mention: Mention, request: str, before: list[Attempt]) -> Attempt | _Model:
     """Make one attempt; what was wrong with it, or the model."""
     number = len(before) + 1
-    made = await mention.assign("solution", prompt_for(request, before), title=f"Attempt {number}")
+    made = await mention.assign(
+        "solution",
+        prompt_for(request, before),
+        title=f"Attempt {number}",
+        # A person may be asked in it.
+        timeout=LONGEST_TURN,
+    )
     if not made.ok:
         return Attempt(number, "", "solution", (made.text or "it gave the attempt up",))
     text = await _model_of(mention, made)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Final
 
 import msgspec
 
-from threadbus.agents.agent import Agent
+from threadbus.agents.agent import Agent, AgentLimits
 from threadbus.agents.mention import Mention
 from threadbus.agents.model import ChatMessage, make_tool
 from threadbus.agents.teams.york.attempts import model_text, whole_text
@@ -22,6 +23,10 @@ from threadbus.schemas import (
 )
 
 MEDIA_TYPE: Final = "text/x-emfatic"
+LONGEST_ANSWER: Final = timedelta(hours=24)
+"""How long the requester may take to answer a question."""
+LONGEST_TURN: Final = LONGEST_ANSWER + timedelta(hours=1)
+"""How long one attempt may take, with the wait for an answer."""
 _MAX_QUESTION_CHARS: Final = 2_000
 _MAX_ANSWERS: Final = 20
 PROMPT: Final = """\
@@ -46,6 +51,7 @@ agent = Agent(
         )
     ],
     output_modes=("text/plain", MEDIA_TYPE),
+    limits=AgentLimits(turn_timeout=LONGEST_TURN),
 )
 
 
@@ -61,12 +67,17 @@ async def write(mention: Mention) -> list[Part]:
 
     async def ask(asked: Question) -> str:
         await mention.progress("asking the requester")
-        return await mention.request_input(clean_text(asked.question, _MAX_QUESTION_CHARS))
+        question = clean_text(asked.question, _MAX_QUESTION_CHARS)
+        return await mention.request_input(question, timeout=LONGEST_ANSWER)
 
     said, known = await whole_text(mention), await _answered(mention)
     tools = {
         "ask_requester": make_tool(
-            "ask_requester", "Ask the person who wants the model one question.", Question, ask
+            "ask_requester",
+            "Ask the person who wants the model one question.",
+            Question,
+            ask,
+            timeout=LONGEST_TURN,
         )
     }
     run = await mention.thinking.run(

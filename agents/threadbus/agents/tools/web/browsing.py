@@ -28,6 +28,8 @@ MAX_REQUESTS: Final = 200
 """Requests of one page, its scripts, styles and data included."""
 _TIMES: Final = 3
 """A page in a browser may take so many times as long, and as much, as one that is fetched."""
+BROWSER_TIMES: Final = _TIMES + 1
+"""How many times as long it takes with the fetch before it."""
 _FLAGS: Final = (
     "--no-sandbox",
     "--disable-gpu",
