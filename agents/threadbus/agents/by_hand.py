@@ -60,4 +60,4 @@ async def decline(bus: Bus, mention: Recorded, error: ErrorInfo) -> None:
     await journal.load()
     giving_up = GivingUp(bus, mention.event, journal)
     await giving_up.tell(error, 1)
-    await giving_up.end_task_if_alone(error)
+    await giving_up.end_what_rests(error)

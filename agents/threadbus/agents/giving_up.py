@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from typing import Final
 
@@ -25,12 +26,18 @@ from threadbus.schemas import (
     AssignmentMode,
     ErrorInfo,
     Event,
+    EventClass,
+    EventId,
     InputGiven,
     MentionDeadLettered,
     Recorded,
     TaskClosed,
     TaskOpened,
     TaskStatus,
+    ThreadId,
+    ThreadOpened,
+    ThreadOutcome,
+    ThreadStateChanged,
     clean_text,
 )
 
@@ -55,18 +62,7 @@ class GivingUp:
         event, own = self._event, self._bus.name
         asker = () if event.sender == own else (event.sender,)
         if isinstance(event.data, AssignmentMade):
-            waits = event.data.mode is AssignmentMode.SYNC
-            try:
-                await self._bus.append(
-                    AssignmentFailed(assignment=event.id, error=error),
-                    task=event.task,
-                    thread=event.thread,
-                    mentions=() if waits else asker,
-                    cause=event.id,
-                    event_id=self._journal.id_of("failed"),
-                )
-            except AppendError as refusal:
-                _log.warning("could not say that the work failed", reason=str(refusal))
+            await self._fail_assignment(event, event.data, error)
         await self._bus.observe(
             MentionDeadLettered(error=error, attempts=min(attempts, 10_000)),
             task=event.task,
@@ -76,10 +72,72 @@ class GivingUp:
             event_id=self._journal.id_of("dead"),
         )
 
-    async def end_task_if_alone(self, error: ErrorInfo) -> None:
-        """Close the super-task as failed where its question was put to this agent only."""
-        if not isinstance(self._event.data, TaskOpened | InputGiven):
-            return
+    async def end_what_rests(self, error: ErrorInfo) -> None:
+        """Fail what nobody else will end: an own team and its assignment, or the super-task.
+
+        The super-task where its question was put to this agent only. An agent that paused is woken
+        by itself, so what counts is what it was asked before it paused.
+        """
+        asked = self._event
+        if isinstance(asked.data, ThreadStateChanged):
+            asked = await self._asked_before()
+            await self._end_team(asked, error)
+        if isinstance(asked.data, TaskOpened | InputGiven):
+            await self._end_task_if_alone(error)
+
+    async def _asked_before(self) -> Event:
+        """Return what made the agent pause, or open the team whose conversation it gives up."""
+        known: dict[EventId, Event] = {}
+        openings: dict[ThreadId, Event] = {}
+        async for entry in self._bus.read(self._event.task):
+            if isinstance(entry, Recorded):
+                event = entry.event
+                if isinstance(event.data, ThreadOpened):
+                    openings.setdefault(event.thread, event)
+                if event.event_class is not EventClass.OBS:
+                    known.setdefault(event.id, event)
+        found = self._event
+        while isinstance(found.data, ThreadStateChanged | ThreadOpened):
+            cause = None if found.cause is None else known.pop(found.cause, None)
+            if cause is None and isinstance(found.data, ThreadStateChanged):
+                # The turns of the thread are used up: nobody's move.
+                cause = openings.pop(found.thread, None)
+            if cause is None:
+                break
+            found = cause
+        return found
+
+    async def _end_team(self, asked: Event, error: ErrorInfo) -> None:
+        event, own = self._event, self._bus.name
+        with contextlib.suppress(AppendError):
+            state = await self._bus.threads.state(event.task, event.thread)
+            if event.thread != MAIN_THREAD and state.creator == own:
+                await self._bus.threads.close(
+                    event.task,
+                    event.thread,
+                    summary=clean_text(f"{own} gave up: {error.message}", _MAX_SUMMARY_CHARS),
+                    outcome=ThreadOutcome.FAILED,
+                    cause=event.id,
+                    event_id=self._journal.id_of("team"),
+                )
+        if isinstance(asked.data, AssignmentMade) and asked.data.assignee == own:
+            await self._fail_assignment(asked, asked.data, error)
+
+    async def _fail_assignment(self, made: Event, data: AssignmentMade, error: ErrorInfo) -> None:
+        waits = data.mode is AssignmentMode.SYNC or made.sender == self._bus.name
+        try:
+            await self._bus.append(
+                AssignmentFailed(assignment=made.id, error=error),
+                task=made.task,
+                thread=made.thread,
+                mentions=() if waits else (made.sender,),
+                cause=made.id,
+                event_id=self._journal.id_of("failed"),
+            )
+        except AppendError as refusal:
+            _log.warning("could not say that the work failed", reason=str(refusal))
+
+    async def _end_task_if_alone(self, error: ErrorInfo) -> None:
         async for entry in self._bus.read(self._event.task, MAIN_THREAD):
             if isinstance(entry, Recorded) and isinstance(entry.event.data, TaskOpened):
                 if entry.event.addressees == (self._bus.name,):

@@ -387,7 +387,7 @@ class Turn:
 
     async def _give_up(self, error: ErrorInfo) -> None:
         await self._giving_up.tell(error, self._attempt)
-        await self._giving_up.end_task_if_alone(error)
+        await self._giving_up.end_what_rests(error)
 
     async def _observe(self, data: AnyData) -> None:
         event = self.event
