@@ -11,6 +11,7 @@ from threadbus.agents import Mention
 from threadbus.agents.model import Tool
 from threadbus.agents.teams.anemoi import document, web
 from threadbus.agents.teams.report import document as plain_document
+from threadbus.agents.teams.report import planner
 from threadbus.agents.tools import DocumentLimits
 from threadbus.agents.tools.web import Web, WebSettings
 
@@ -31,6 +32,11 @@ def test_pages_may_take_as_long_as_is_set(seconds: float) -> None:
     assert tools["web_search"].timeout > page
     assert tools["fetch_page"].timeout > page + READING
     assert tools["open_in_browser"].timeout > 4 * page + READING
+
+
+def test_a_colleague_may_take_longer_than_it_reads() -> None:
+    """Who gives work out does not leave it while a document is being read."""
+    assert tools_of(planner)["assign"].timeout > READING
 
 
 @pytest.mark.parametrize("module", [document, plain_document])

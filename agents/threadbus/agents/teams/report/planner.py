@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Final
 
 import msgspec
@@ -37,6 +38,11 @@ agent = Agent(
 )
 
 
+_LONGEST_WORK: Final = timedelta(minutes=30)
+"""How long the planner waits for one piece of work."""
+_REST: Final = timedelta(seconds=30)
+
+
 class Step(msgspec.Struct):
     """One step of a plan."""
 
@@ -70,13 +76,19 @@ def _tools(mention: Mention) -> dict[str, Tool]:
 
     async def assign(assignment: Assignment) -> str:
         await mention.progress(f"waiting for {assignment.agent}")
-        result = await mention.assign(assignment.agent, assignment.task)
+        result = await mention.assign(
+            assignment.agent, assignment.task, timeout=_LONGEST_WORK - _REST
+        )
         return result.text if result.ok else f"{assignment.agent} could not do it: {result.text}"
 
     return {
         "propose_plan": make_tool("propose_plan", "Record the plan.", Plan, propose_plan),
         "assign": make_tool(
-            "assign", "Give a piece of work to a colleague and get its result.", Assignment, assign
+            "assign",
+            "Give a piece of work to a colleague and get its result.",
+            Assignment,
+            assign,
+            timeout=_LONGEST_WORK,
         ),
     }
 
