@@ -17,6 +17,7 @@ from pypdf.generic import (
     FloatObject,
     NameObject,
     NumberObject,
+    StreamObject,
 )
 
 from tests.support.tool_files import make_pdf
@@ -153,6 +154,20 @@ def test_a_broken_picture_spares_the_others() -> None:
 
     assert [one.text for one in parsed.sections] == ["", TEXT]
     assert any(note.startswith("page 1: a picture cannot be read") for note in parsed.notes)
+
+
+def test_forms_that_hold_themselves_do_not_hold_the_reader() -> None:
+    """A page of forms within forms without end is told as one without pictures."""
+    writer: Any = pypdf.PdfWriter()
+    page = writer.add_blank_page(300, 300)
+    form: Any = StreamObject()
+    form._data = b""
+    form[NameObject("/Subtype")] = NameObject("/Form")
+    kept = writer._add_object(form)
+    within = DictionaryObject({NameObject(f"/F{number}"): kept for number in range(400)})
+    form[NameObject("/Resources")] = DictionaryObject({NameObject("/XObject"): within})
+    page[NameObject("/Resources")] = form["/Resources"]
+    assert read(changed(writer)).notes == ("no text on page 1; drawings are not read",)
 
 
 def test_pages_without_anything_are_told() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, cast
 
 import msgspec
@@ -32,6 +32,8 @@ _MAX_PICTURES: Final = 20
 """Pictures of one page that are read."""
 _MAX_FORMS: Final = 3
 """Forms that a picture may lie in."""
+_MAX_OBJECTS: Final = 500
+"""Pictures and forms of one page that are looked at: forms may hold one another."""
 
 
 def parse_pdf(
@@ -110,7 +112,7 @@ def _pictures(page: PageObject) -> dict[_Path, int]:
     """Return the pictures of a page, with how many pixels each claims to have."""
     found: dict[_Path, int] = {}
     try:
-        _walk(cast("_Named", page), (), found)
+        _walk(cast("_Named", page), (), found, iter(range(_MAX_OBJECTS)))
     except MemoryError:
         raise
     except Exception:  # a page with broken resources has no more pictures that could be read
@@ -118,18 +120,18 @@ def _pictures(page: PageObject) -> dict[_Path, int]:
     return found
 
 
-def _walk(holder: _Named, path: _Path, found: dict[_Path, int]) -> None:
+def _walk(holder: _Named, path: _Path, found: dict[_Path, int], left: Iterator[int]) -> None:
     resources = cast("_Named", _there(holder.get("/Resources")))
     objects = cast("_Named", _there(resources.get("/XObject")))
     for name in cast("dict[str, object]", objects):
-        if len(found) > _MAX_PICTURES:
+        if len(found) > _MAX_PICTURES or next(left, None) is None:
             return
         one = cast("_Named", _there(objects.get(name)))
         kind = one.get("/Subtype")
         if kind == "/Image":
             found[*path, name] = _size(one, "/Width") * _size(one, "/Height")
         elif kind == "/Form" and len(path) < _MAX_FORMS:
-            _walk(one, (*path, name), found)
+            _walk(one, (*path, name), found, left)
 
 
 def _there(value: object) -> object:
@@ -152,16 +154,16 @@ class _Recognising:
         self._budget = budget
         self._limits = limits
         self._ends = time.monotonic() + limits.model_time.total_seconds() * TIME_SHARE
-        self._read: list[int] = []
+        self._found: list[int] = []
         self._empty: list[int] = []
         self._left: list[int] = []
 
     def page(self, page: PageObject, number: int) -> str:
         """Return the text in the pictures of a page; what cannot be read is noted."""
-        if len(self._read) >= MAX_PAGES or (self._read and time.monotonic() > self._ends):
+        read = len(self._found) + len(self._empty)
+        if read >= MAX_PAGES or (read and time.monotonic() > self._ends):
             self._left.append(number)
             return ""
-        self._read.append(number)
         pictures = _pictures(page)
         if len(pictures) > _MAX_PICTURES:
             self._budget.note(f"page {number}: only {_MAX_PICTURES} of its pictures are read")
@@ -170,8 +172,7 @@ class _Recognising:
             for path, pixels in list(pictures.items())[:_MAX_PICTURES]
         ]
         text = "\n".join(filter(None, said))
-        if not text:
-            self._empty.append(number)
+        (self._found if text else self._empty).append(number)
         return text
 
     def _picture(self, page: PageObject, path: _Path, pixels: int, number: int) -> str:
@@ -199,8 +200,10 @@ class _Recognising:
 
     def tell(self) -> None:
         """Note what was read by a program, what was empty and what was left out."""
-        if self._read:
-            self._budget.note(f"the text of page {_listed(self._read)} was recognised by a program")
+        if self._found:
+            self._budget.note(
+                f"the text of page {_listed(self._found)} was recognised by a program"
+            )
         if self._empty:
             self._budget.note(f"no text was found in the pictures of page {_listed(self._empty)}")
         if self._left:
