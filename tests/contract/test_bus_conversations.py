@@ -157,6 +157,37 @@ async def test_a_pause_ends_however_its_work_ends(env: BusEnv, ending: str) -> N
         assert state.conversation is ConversationState.DISCUSSION
 
 
+@pytest.mark.parametrize("trigger", ["ended before", "ends now", "never made"])
+async def test_a_pause_for_work_of_another_thread_ends_with_it(env: BusEnv, trigger: str) -> None:
+    """Work that has ended already wakes at once; what nobody ever made is waited for in bounds."""
+    async with env.buses("user", "lead", "web", "coder") as (user, lead, web, _):
+        task = await opened(user, participants=["lead", "web", "coder"])
+        thread = await team(lead, task)
+        made = AssignmentMade(assignee="web", parts=(TextPart("look"),))
+        given = await lead.append(made, task=task, mentions=["web"])
+        if trigger == "ended before":
+            await finish(web, task, MAIN_THREAD, given.event.id)
+        waited = new_event_id() if trigger == "never made" else given.event.id
+        timeout = timedelta(seconds=0.2 if trigger == "never made" else 60)
+        paused = await lead.conversations.pause(task, thread, [waited], timeout=timeout)
+        state = await user.threads.state(task, thread)
+        wait = asyncio.create_task(lead.conversations.wake(await recorded(lead, paused.event)))
+        if trigger == "ends now":
+            await finish(web, task, MAIN_THREAD, given.event.id)
+        woken = await soon(wait)
+        outcomes = await lead.conversations.outcomes(task, paused.event.id)
+        after = await user.threads.state(task, thread)
+
+    assert state.conversation is ConversationState.PAUSED
+    assert woken is not None
+    ended = trigger != "never made"
+    assert [one is not None and one.ok for one in outcomes.values()] == [ended]
+    assert after.move_reason == (
+        "1 of 1 assignments finished" if ended else "the deadline has passed"
+    )
+    assert after.conversation is ConversationState.DISCUSSION
+
+
 async def test_what_rests_is_not_talked_on_with(env: BusEnv) -> None:
     """In a wait the only moves are the wake and the conclusion; the error names them."""
     async with env.buses("user", "lead", "web", "coder") as (user, lead, web, _):
@@ -187,6 +218,8 @@ async def test_beside_async_work_the_discussion_goes_on(env: BusEnv) -> None:
         task = await opened(user, participants=["lead", "web", "coder"])
         thread = await team(lead, task)
         given = await lead.conversations.assign(task, thread, JOBS[:1])
+        with pytest.raises(NotAParticipantError):
+            await lead.conversations.hand_on(task, thread, ["coder", "user"])
         await lead.conversations.hand_on(task, thread, ["coder"])
         with pytest.raises(InvalidTransitionError, match="coder has the floor, not web"):
             await web.conversations.hand_on(task, thread, ["web"])

@@ -172,18 +172,21 @@ async def test_who_leaves_is_gone(env: BusEnv) -> None:
 
 
 async def test_the_first_close_of_a_thread_stands(env: BusEnv) -> None:
-    """A second close, from anybody, is refused with the summary and outcome of the first."""
+    """A second close, from anybody, is refused with the first one's summary; what was said stays."""
     async with env.buses("user", "web") as (user, web):
         task = await opened(user, "web")
         thread = (await user.threads.open(task, "Side", participants=["web"])).event.thread
+        said = await web.send(task, thread, "before the end")
         await web.threads.close(task, thread, summary="first", outcome=ThreadOutcome.ABANDONED)
         for bus in (user, web):
             with pytest.raises(ThreadClosedError) as refusal:
                 await bus.threads.close(task, thread, summary="second")
             assert (refusal.value.summary, refusal.value.outcome) == ("first", "abandoned")
         state = await user.threads.state(task, thread)
+        kept = await events_of(user, task, thread)
 
     assert (state.is_open, state.summary, state.outcome) == (False, "first", "abandoned")
+    assert said.event in kept
 
 
 async def test_a_closed_thread_leaves_the_task_open(env: BusEnv) -> None:

@@ -176,6 +176,15 @@ async def test_a_team_that_must_agree_gives_up_with_its_reasons() -> None:
             await user.waits.for_answer(task)
 
 
+async def test_a_team_that_is_not_whole_says_who_is_missing() -> None:
+    """Nobody waits for an agent that was never asked in."""
+    async with team(REST) as user:
+        others = [name for name in SCRIPT.participants if name != "critique"]
+        task = (await user.tasks.open("Q", to=SCRIPT.to, participants=others)).event.task
+        with pytest.raises(TaskFailedError, match="critique do not take part; open the super-task"):
+            await user.waits.for_answer(task)
+
+
 async def test_a_rule_that_does_not_fit_fails_the_task_at_once() -> None:
     """The label is named."""
     async with team(REST) as user:

@@ -7,7 +7,8 @@ import os
 import re
 import shlex
 import signal
-from asyncio.subprocess import Process
+import sys
+from asyncio.subprocess import PIPE, Process
 from pathlib import Path
 
 import msgspec
@@ -108,11 +109,15 @@ async def shell(line: str) -> bytes:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 async def test_a_demo_that_is_ended_leaves_no_process(tmp_path: Path, number: int) -> None:
-    """Ctrl-C and SIGTERM end the agents and the server in order."""
+    """Ctrl-C and SIGTERM end the agents and the server in order, and nobody else's Python."""
+    other = await asyncio.create_subprocess_exec(sys.executable, "-c", "input()", stdin=PIPE)
     async with process("demo", env=environment(tmp_path), cwd=ROOT) as demo:
         pids = await pids_of(demo)
         demo.send_signal(number)
         ran = await ended(demo)
+    assert other.returncode is None
+    await other.communicate(b"\n")
+    assert other.returncode == 0
 
     assert ran.code == 130
     assert "Traceback" not in ran.err, ran.err

@@ -1,4 +1,4 @@
-"""The tools of the teams may take as long as the settings and limits beneath them allow."""
+"""The teams: names that reach somebody, and tools that may take as long as their limits say."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from typing import cast
 
 import pytest
 
-from threadbus.agents import Mention
+from threadbus.agents import Mention, load_agent
 from threadbus.agents.model import Tool
 from threadbus.agents.teams.anemoi import document, web
+from threadbus.agents.teams.anemoi.names import EVERYBODY, WORKERS
+from threadbus.agents.teams.anemoi.prompts import PLANNER_PROMPT
 from threadbus.agents.teams.report import document as plain_document
 from threadbus.agents.teams.report import planner
+from threadbus.agents.teams.script import TEAMS, load_team
 from threadbus.agents.tools import DocumentLimits
 from threadbus.agents.tools.web import Web, WebSettings
 
@@ -32,6 +35,18 @@ def test_pages_may_take_as_long_as_is_set(seconds: float) -> None:
     assert tools["web_search"].timeout > page
     assert tools["fetch_page"].timeout > page + READING
     assert tools["open_in_browser"].timeout > 4 * page + READING
+
+
+@pytest.mark.parametrize("name", TEAMS)
+def test_agents_have_the_names_that_their_team_teaches(name: str) -> None:
+    """Whoever is named to a model, or by the code of a team, is reached by that name."""
+    script = load_team(name)
+    agents = {key: load_agent(target).name for key, target in script.agents.items()}
+    assert agents == {key: key for key in agents}
+    assert set(script.to) | set(script.participants) == set(agents)
+    if name == "anemoi":
+        assert set(EVERYBODY) == set(agents)
+        assert all(f"- {worker}:" in PLANNER_PROMPT for worker in WORKERS)
 
 
 def test_a_colleague_may_take_longer_than_it_reads() -> None:
