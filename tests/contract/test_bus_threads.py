@@ -172,7 +172,7 @@ async def test_who_leaves_is_gone(env: BusEnv) -> None:
 
 
 async def test_the_first_close_of_a_thread_stands(env: BusEnv) -> None:
-    """A second close, from anybody, is refused with the first one's summary; what was said stays."""
+    """A second close, from anybody, is refused with the summary of the first; all stays."""
     async with env.buses("user", "web") as (user, web):
         task = await opened(user, "web")
         thread = (await user.threads.open(task, "Side", participants=["web"])).event.thread
