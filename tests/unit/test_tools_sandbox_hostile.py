@@ -230,6 +230,28 @@ def test_files_of_the_agent_cannot_be_read_or_written(tmp_path: Path, namespaces
     assert sorted(path.name for path in tmp_path.iterdir()) == ["runs", "secret.env"]
 
 
+def test_settings_and_keys_of_services_cannot_be_read(namespaces: bool) -> None:
+    """Below /etc only what any program needs is within reach, also where the agent is root."""
+    code = """
+        import mimetypes, os, pwd, ssl
+        for look in (
+            lambda: os.listdir("/etc"),
+            lambda: open("/etc/shadow").read(),
+            lambda: open("/etc/fstab").read(),
+            lambda: os.listdir("/etc/ssl/private"),
+        ):
+            try:
+                print(look())
+            except (PermissionError, FileNotFoundError):
+                print("refused")
+        mimetypes.init()
+        ssl.create_default_context()
+        print(pwd.getpwuid(0).pw_name)
+    """
+    result = run(code, namespaces)
+    assert result.stdout == "refused\n" * 4 + "root\n", result.stderr
+
+
 def test_no_process_gives_its_environment_away(
     namespaces: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

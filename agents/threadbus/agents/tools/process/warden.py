@@ -31,8 +31,18 @@ from threadbus.agents.tools.process import folders, isolation
 _TICK_S: Final = 0.05
 """How often files and processes are counted."""
 _KILL_DEADLINE_S: Final = 3.0
+_SETTINGS: Final = (
+    *("alternatives", "ca-certificates", "fonts", "group", "host.conf", "hosts", "ld.so.cache"),
+    *("ld.so.conf", "ld.so.conf.d", "ld.so.preload", "locale.alias", "localtime", "magic"),
+    *("mime.types", "apache/mime.types", "apache2/mime.types", "httpd/mime.types"),
+    *("httpd/conf/mime.types", "nsswitch.conf", "os-release", "lsb-release", "debian_version"),
+    *("passwd", "pki/tls/certs", "pki/ca-trust", "protocols", "resolv.conf", "services"),
+    *("ssl/certs", "ssl/openssl.cnf", "timezone"),
+)
+"""What programs read below ``/etc``. Not all of it: keys and settings of services lie there too."""
 _SYSTEM_PATHS: Final = (
-    *("/usr", "/bin", "/lib", "/lib64", "/etc", "/nix/store", "/sys/devices/system"),
+    *("/usr", "/bin", "/lib", "/lib64", "/nix/store", "/sys/devices/system"),
+    *(f"/etc/{name}" for name in _SETTINGS),
     *("/dev/zero", "/dev/random", "/dev/urandom"),
     *("/proc/cpuinfo", "/proc/meminfo", "/proc/stat"),
 )
