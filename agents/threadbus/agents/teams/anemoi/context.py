@@ -156,14 +156,20 @@ def summary(board: Board) -> str:
 def findings(works: Sequence[Work]) -> str:
     """Return results in full, for who builds on them."""
     return "\n\n".join(
-        f"{work.assignee}, {work.title}:\n{clean_text(work.text, _FINDING_CHARS)}" for work in works
+        f"{work.assignee}, {work.title}:\n  {_within(clean_text(work.text, _FINDING_CHARS))}"
+        for work in works
     )
 
 
 def line_of(event: Event) -> str:
     """Return an event as a model reads it; nothing for what is no part of the conversation."""
     said = _said(event)
-    return clean_text(f"- {event.sender} {said}", _ENTRY_CHARS) if said else ""
+    return clean_text(f"- {event.sender} {_within(said)}", _ENTRY_CHARS) if said else ""
+
+
+def _within(said: str) -> str:
+    """Indent what somebody said: no line of it can pass for what another one says."""
+    return "\n  ".join(said.splitlines())
 
 
 def _said(event: Event) -> str:
