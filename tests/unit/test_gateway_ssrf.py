@@ -46,7 +46,6 @@ from threadbus.gateways.web.ssrf import Screen, Target, post_pinned
         "https://192.0.0.192/opc/v1",
         "https://192.88.99.1/x",
         "https://[3fff::1]/x",
-        "https://[fec0::1]/x",
         "https://[64:ff9b:1::a00:1]/x",
         "https://LOCALHOST/x",
         "https://127\u30020\u30020\u30021/x",
