@@ -61,6 +61,9 @@ async def test_a_secured_bus_from_nothing_to_replay(tmp_path: Path) -> None:
         async with process("run", "echoing:agent", "--json", env=agent_env, cwd=tmp_path) as agent:
             await line_with(agent, "echo")
             shown = commands_running()
+            refused = await bus("doctor", code=1)
+            assert "bus auth add-agent" in refused
+            assert "start a server" not in refused
             answer = await bus("ask", "Who are you?", "--to", "echo", "--json", key="user")
             task = json.loads(answer)["task"]
             assert json.loads(answer)["answer"] == "echo: Who are you?"

@@ -255,6 +255,8 @@ async def test_a_kill_while_idle_is_told_in_two_lines() -> None:
 
         told = Counter(str(line["event"]) for line in lines)
         assert told == {"connection lost, reconnecting": 2, "connection is back": 2}
+        # Where one of them is shown, so is the other.
+        assert {line["log_level"] for line in lines} == {"warning"}
 
 
 async def test_artifacts_and_registrations_wait_for_the_server() -> None:

@@ -56,6 +56,7 @@ from threadbus.bus import (
     Entry,
     Health,
     LivingAgent,
+    NoServerError,
     StorageFacts,
     Unseen,
 )
@@ -107,7 +108,9 @@ async def doctor(
             look = _Look(bus, settings.url, monitor)
             checks += await look.everything(minutes, hours, events)
     except ConnectError as error:
-        checks.append(wrong("server", str(error), _START))
+        # The others say themselves what to do.
+        advice = _START if isinstance(error, NoServerError) else ""
+        checks.append(wrong("server", str(error), advice))
     return _report(shell, checks)
 
 

@@ -311,7 +311,8 @@ class _Callbacks:
 
     async def on_reconnected(self) -> None:
         if self.backend is not None:
-            _log.info("connection is back", url=self._url)
+            # Whoever is told that it was lost must not be left with that.
+            _log.warning("connection is back", url=self._url)
             self._client.on_reconnected()
             self.backend.inboxes.on_reconnected()
             self.backend.agents.on_reconnected()
