@@ -14,10 +14,10 @@ import msgspec
 import nkeys  # type: ignore[import-untyped]  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 
-from tests.support.cli import ended, environment, start
+from tests.support.cli import ended, environment, line_with, process, start
 from tests.support.eventually import eventually
 from tests.support.tree import ROOT
-from threadbus.bus import access, access_errors
+from threadbus.bus import BusSettings, NotAdmittedError, access, access_errors, connect
 
 
 def _killed(folder: Path, into: Path, what: str) -> list[access.AccessFolder]:
@@ -63,26 +63,59 @@ def _check(folder: access.AccessFolder) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize(("what", "jwt"), [("rotate", False), ("revoke", False), ("rotate", True)])
-async def test_a_change_is_whole_or_not_there(tmp_path: Path, what: str, jwt: bool) -> None:
-    """After `bus auth reload`: keys and accounts are those on record, and no others."""
+async def _check_all(copies: list[access.AccessFolder], before: dict[str, str]) -> None:
+    """Check that `bus auth reload` leaves each as before the change, or as after it."""
+    seen: list[dict[str, str]] = []
+    for killed in copies:
+        killed.tenants()
+        await killed.rewrite()
+        seen.append(_check(killed))
+        assert set(before) - {"web"} <= set(seen[-1]) <= set(before)
+        assert seen[-1]["operator"] == before["operator"]
+    assert seen[0] == before != seen[-1]
+
+
+@pytest.mark.parametrize("jwt", [False, True], ids=["nkeys", "jwt"])
+async def test_a_key_is_rotated_or_it_is_not(tmp_path: Path, jwt: bool) -> None:
+    """Keys and accounts are those on record, and no others, wherever the command was killed."""
     folder = access.AccessFolder(tmp_path / "auth")
     await folder.init(jwt=jwt)
     await folder.add("web", access.Role.AGENT)
     before = _check(folder)
-    seen: list[dict[str, str]] = []
-    for killed in await asyncio.to_thread(_killed, folder.path, tmp_path / "killed", what):
-        killed.tenants()
-        await killed.rewrite()
-        now = _check(killed)
-        seen.append(now)
-        assert now["operator"] == before["operator"]
-        # What counts is one thing or the other, in the file and on record alike.
-        assert set(before) - {"web"} <= set(now) <= set(before)
-    assert seen[0] == before != seen[-1]
-    # And it can be said again.
-    if what == "revoke" and "web" in seen[1]:
-        await access.AccessFolder(tmp_path / "killed" / "2").revoke("web")
+    copies = await asyncio.to_thread(_killed, folder.path, tmp_path / "killed", "rotate")
+    await _check_all(copies, before)
+
+
+async def test_a_server_that_is_started_lets_nobody_in_who_was_to_be_revoked(
+    tmp_path: Path,
+) -> None:
+    """The command was killed between what is on record and the accounts; nobody came after it.
+
+    Wherever else it was killed, somebody is revoked or he is not.
+    """
+    folder = access.AccessFolder(tmp_path / "auth")
+    await folder.init()
+    added = await folder.add("web", access.Role.AGENT)
+    before = _check(folder)
+    copies = await asyncio.to_thread(_killed, folder.path, tmp_path / "killed", "revoke")
+    stale = [
+        copy
+        for copy in copies
+        if copy.tenants()[0].find("web") is None
+        and added.public_key in copy.config.read_text(encoding="utf-8")
+    ]
+    assert stale, "it was never killed in between"
+    env = environment(tmp_path / "home")
+    words = ("up", "--auth", str(stale[0].path), "--port", "0", "--json")
+    async with process(*words, env=env) as server:
+        url = str(msgspec.json.decode(await line_with(server, "url"))["url"])
+        settings = BusSettings(url=url, nkey=str(folder.key_path("web")))
+        with pytest.raises(NotAdmittedError):
+            async with connect(settings, name="web"):
+                pass
+        server.terminate()
+        await ended(server)
+    await _check_all(copies, before)
 
 
 async def test_a_folder_that_was_begun_is_made_by_the_same_command(tmp_path: Path) -> None:

@@ -76,6 +76,10 @@ async def up(
     """
     folder = None if auth is None else access.AccessFolder(auth)
     tenants = () if folder is None else folder.tenants()
+    if folder is not None and folder.is_interrupted:
+        # Somebody who was to be revoked could stand in the accounts still.
+        await folder.rewrite()
+        tenants = folder.tenants()
     limits = server.ServerSettings(
         sync_interval="always" if sync_always else None,
         access=None if folder is None else folder.config,

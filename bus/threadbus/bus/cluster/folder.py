@@ -164,6 +164,8 @@ class ClusterFolder:
         Cancellation: some servers may have it; sync again.
         """
         plan = self.plan()
+        if self.auth.is_interrupted:
+            await self.auth.rewrite()
         self._write_accounts(plan)
         digests = await self._digests(plan)
         if copy:
