@@ -34,28 +34,36 @@ _AGENTS: Final = 1000
 _PROCESSES: Final = 4
 _MENTIONED: Final = 16
 _READY_S: Final = 200.0
+_SHOWN: Final = 4000
+"""Bytes of what a process said that ended too early."""
 
 
 async def thousand_agents(stage: Stage) -> Verdict:
     """1,000 agents, each over its own connection, connect at once and are mentioned at once."""
     agents = int(os.environ.get("CHAOS_AGENTS", str(_AGENTS)))
     share = agents // _PROCESSES
-    async with EmbeddedServer() as server:
+    async with EmbeddedServer() as server, AsyncExitStack() as stack:
+        logs = [
+            stack.enter_context((stage.folder / f"crowd{number}.log").open("w+b"))
+            for number in range(_PROCESSES)
+        ]
         processes = [
             await asyncio.create_subprocess_exec(
                 sys.executable,
                 *("-m", "tests.chaos.crowds", server.url, str(number * share), str(share)),
                 env={**os.environ, **stage.environment(server.url), **_PATIENT},
                 stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.DEVNULL,
+                stderr=log,
             )
-            for number in range(_PROCESSES)
+            for number, log in enumerate(logs)
         ]
         try:
             async with asyncio.timeout(_READY_S):
-                for process in processes:
+                for process, log in zip(processes, logs, strict=True):
                     assert process.stdout is not None
-                    assert await process.stdout.readline() == b"ready\n"
+                    if await process.stdout.readline() != b"ready\n":
+                        log.seek(0)
+                        raise RuntimeError(f"agents ended: {log.read()[-_SHOWN:].decode()}")
             stage.count("agents", share * _PROCESSES)
             await _mention_all(stage, server.url, [_name(i) for i in range(share * _PROCESSES)])
             return await stage.settle(server.url)
