@@ -11,11 +11,13 @@ import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from datetime import timedelta
-from typing import Final
+from pathlib import Path
+from typing import Final, NamedTuple
 
 from tests.chaos.history import Journal, Phase
 from tests.chaos.stage import Stage
 from tests.chaos.verdict import Verdict
+from tests.chaos.waiting import pass_time
 from threadbus.agents import Agent, AgentRunner, Mention
 from threadbus.bus import BusSettings, connect
 from threadbus.bus.server import EmbeddedServer
@@ -34,6 +36,7 @@ _AGENTS: Final = 1000
 _PROCESSES: Final = 4
 _MENTIONED: Final = 16
 _READY_S: Final = 200.0
+_LOOK_S: Final = 0.2
 _SHOWN: Final = 4000
 """Bytes of what a process said that ended too early."""
 
@@ -43,35 +46,47 @@ async def thousand_agents(stage: Stage) -> Verdict:
     agents = int(os.environ.get("CHAOS_AGENTS", str(_AGENTS)))
     share = agents // _PROCESSES
     async with EmbeddedServer() as server, AsyncExitStack() as stack:
-        logs = [
-            stack.enter_context((stage.folder / f"crowd{number}.log").open("w+b"))
-            for number in range(_PROCESSES)
-        ]
-        processes = [
-            await asyncio.create_subprocess_exec(
+        crowd: list[_Part] = []
+        for number in range(_PROCESSES):
+            path = stage.folder / f"crowd{number}.log"
+            # Not a pipe: what nobody reads any more would keep the process from ending.
+            log = stack.enter_context(path.open("wb"))
+            process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 *("-m", "tests.chaos.crowds", server.url, str(number * share), str(share)),
                 env={**os.environ, **stage.environment(server.url), **_PATIENT},
-                stdout=asyncio.subprocess.PIPE,
+                stdout=log,
                 stderr=log,
             )
-            for number, log in enumerate(logs)
-        ]
+            crowd.append(_Part(process, path))
         try:
             async with asyncio.timeout(_READY_S):
-                for process, log in zip(processes, logs, strict=True):
-                    assert process.stdout is not None
-                    if await process.stdout.readline() != b"ready\n":
-                        log.seek(0)
-                        raise RuntimeError(f"agents ended: {log.read()[-_SHOWN:].decode()}")
+                for part in crowd:
+                    await part.ready()
             stage.count("agents", share * _PROCESSES)
             await _mention_all(stage, server.url, [_name(i) for i in range(share * _PROCESSES)])
             return await stage.settle(server.url)
         finally:
-            for process in processes:
-                if process.returncode is None:
-                    process.kill()
-                await process.wait()
+            for part in crowd:
+                if part.process.returncode is None:
+                    part.process.kill()
+            for part in crowd:
+                await part.process.wait()
+
+
+class _Part(NamedTuple):
+    process: asyncio.subprocess.Process
+    log: Path
+
+    async def ready(self) -> None:
+        """Wait until all of its agents are."""
+        while True:
+            said = self.log.read_bytes()
+            if b"ready" in said.splitlines():
+                return
+            if self.process.returncode is not None:
+                raise RuntimeError(f"agents ended: {said[-_SHOWN:].decode(errors='replace')}")
+            await pass_time(_LOOK_S)
 
 
 # A thousand leases and heartbeats on two cores take longer than those of three agents.
