@@ -7,6 +7,9 @@ import msgspec
 from tests.support.anemoi_log import SECOND, TeamLog
 from threadbus.agents.teams.anemoi.board import Standing
 from threadbus.agents.teams.anemoi.moves import (
+    MOST_CONSIDERED,
+    Consider,
+    Decline,
     Finished,
     Move,
     PassCritiqueOver,
@@ -20,6 +23,7 @@ from threadbus.schemas import (
     AssignmentProgressed,
     CritiqueGiven,
     CritiqueVerdict,
+    PlanRevised,
     PlanStep,
     Recorded,
 )
@@ -54,6 +58,20 @@ def test_only_a_workers_own_progress_counts_by_the_clock_of_the_server() -> None
     ahead = msgspec.structs.replace(said, at=said.at + 10**6 * SECOND)
     log.entries[-1] = Recorded(entry.seq + 1, ahead, 50 * SECOND)
     assert moves(log) == Wait(110 * SECOND)
+
+
+def test_plans_of_others_are_looked_at_in_bounds() -> None:
+    """Each costs a call of the model; what comes after so many is declined, on record."""
+    log = TeamLog()
+    first = log.plan(READ)
+    plan = PlanRevised(replaces=first.id, steps=(READ,))
+    for _ in range(MOST_CONSIDERED - 1):
+        offered = log.add("web", plan)
+        log.add(PLANNER, CritiqueGiven(of=offered.id, verdict=UNCERTAIN))
+    log.add("web", plan)
+    log.add("coding", plan)
+
+    assert kinds(log) == [Consider, Decline]
 
 
 def test_a_critique_that_never_judges_is_passed_over_on_record() -> None:

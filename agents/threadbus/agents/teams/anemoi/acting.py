@@ -12,10 +12,12 @@ from threadbus.agents.mention import Mention
 from threadbus.agents.teams.anemoi.board import Ballot, Work
 from threadbus.agents.teams.anemoi.context import findings, steps_text, thread_context
 from threadbus.agents.teams.anemoi.moves import (
+    MOST_CONSIDERED,
     Assign,
     Compile,
     Conclude,
     Consider,
+    Decline,
     GiveUp,
     Judge,
     LookAfter,
@@ -98,6 +100,8 @@ class Acting:
                 await self._propose_plan()
             case Consider():
                 await self._consider(move)
+            case Decline(plan):
+                await self._decline(plan, f"{MOST_CONSIDERED} other plans were looked at already")
             case Assign(number):
                 await self._assign(number)
             case Judge(work):
@@ -168,13 +172,16 @@ class Acting:
         if planned is not None:
             await self._put_plan(planned, move.plan)
             return
+        await self._decline(move.plan, said or "the plan in force is kept")
+
+    async def _decline(self, plan: EventId, reason: str) -> None:
         await self._append(
             CritiqueGiven(
-                of=move.plan,
+                of=plan,
                 verdict=CritiqueVerdict.UNCERTAIN,
-                reasons=(clean_text(said or "the plan in force is kept", 1_000),),
+                reasons=(clean_text(reason, 1_000),),
             ),
-            f"declined-{move.plan}",
+            f"declined-{plan}",
         )
 
     async def _put_plan(self, planned: Planned, replaces: str) -> None:

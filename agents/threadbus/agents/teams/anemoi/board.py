@@ -146,6 +146,8 @@ class Board:
         default_factory=dict[EventId, tuple[str, PlanRevised]]
     )
     """Plans of others than the planner that it has not answered."""
+    considered: int = 0
+    """How many it has answered."""
     revisions: int = 0
     """How often results that were not accepted made the plan revised."""
     works: dict[EventId, Work] = field(default_factory=dict[EventId, Work])
@@ -248,7 +250,7 @@ class Board:
                 self.first_plan, self.asked_to_review = event.id, tuple(event.mentions)
                 self._put(event.id, event.at, data.steps)
             case PlanRevised() as data if by_planner and data.replaces in self.alternatives:
-                del self.alternatives[EventId(data.replaces)]
+                self._answered(data.replaces)
                 self._put(event.id, event.at, data.steps)
             case PlanRevised() as data if by_planner:
                 self.revisions += 0 if self._after_vote else 1
@@ -276,6 +278,10 @@ class Board:
             case _:
                 self._take_work(entry)
 
+    def _answered(self, plan: str) -> None:
+        if self.alternatives.pop(EventId(plan), None) is not None:
+            self.considered += 1
+
     def _put(self, plan: EventId, at: int, steps: tuple[PlanStep, ...]) -> None:
         self.plan, self.plan_at, self.steps = plan, at, steps
         self.versions += 1
@@ -294,7 +300,7 @@ class Board:
 
     def _take_critique(self, sender: str, data: CritiqueGiven) -> None:
         if sender == PLANNER:
-            self.alternatives.pop(EventId(data.of), None)
+            self._answered(data.of)
         # The planner may leave a result unaccepted, and never accept one.
         passed_over = sender == PLANNER and data.verdict is CritiqueVerdict.UNCERTAIN
         if sender != CRITIQUE and not passed_over:

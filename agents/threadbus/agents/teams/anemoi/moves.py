@@ -14,6 +14,8 @@ from threadbus.agents.teams.anemoi.rules import WithoutConsensus
 from threadbus.schemas import EventId, PlanRevised
 
 _SECOND: Final = 1_000_000_000
+MOST_CONSIDERED: Final = 20
+"""Plans of others that the planner's model looks at in one super-task."""
 
 
 class ProposePlan(msgspec.Struct, frozen=True):
@@ -26,6 +28,13 @@ class Consider(msgspec.Struct, frozen=True):
     plan: EventId
     by: str
     revised: PlanRevised
+
+
+class Decline(msgspec.Struct, frozen=True):
+    """Decline the plan of another agent unseen: too many came."""
+
+    plan: EventId
+    by: str
 
 
 class Assign(msgspec.Struct, frozen=True):
@@ -116,6 +125,7 @@ class Finished(msgspec.Struct, frozen=True):
 Move: TypeAlias = (
     ProposePlan
     | Consider
+    | Decline
     | Assign
     | Judge
     | PassCritiqueOver
@@ -145,7 +155,7 @@ def next_moves(board: Board, now: int) -> list[Move] | Wait | Finished:
     if board.plan is None:
         return [ProposePlan()]
     if board.alternatives:
-        return [Consider(plan, *found) for plan, found in board.alternatives.items()]
+        return _answers(board)
     review = _review_ends(board)
     if review > now:
         return Wait(review)
@@ -161,6 +171,15 @@ def next_moves(board: Board, now: int) -> list[Move] | Wait | Finished:
     if any(board.standing(step) in _UNDER_WAY for step in board.steps):
         return Wait(_next_look(board))
     return _answer_moves(board, now)
+
+
+def _answers(board: Board) -> list[Move]:
+    """Return what is said to the plans of others: each costs a call of the model."""
+    left = max(0, MOST_CONSIDERED - board.considered)
+    moves: list[Move] = []
+    for number, (plan, (by, revised)) in enumerate(board.alternatives.items()):
+        moves.append(Consider(plan, by, revised) if number < left else Decline(plan, by))
+    return moves
 
 
 def _review_ends(board: Board) -> int:
