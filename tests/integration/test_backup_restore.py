@@ -311,9 +311,8 @@ async def test_a_restore_that_was_killed_is_made_again(tmp_path: Path) -> None:
             assert await _contents(bus, late)
     async with server.EmbeddedServer() as new:
         settings = BusSettings(url=new.url)
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", _KILLED, new.url, str(folder), str(len(manifest.streams))
-        )
+        words = ("-c", _KILLED, new.url, str(folder), str(len(manifest.streams)))
+        process = await asyncio.create_subprocess_exec(sys.executable, *words)
         assert await process.wait() == -signal.SIGKILL
         await backup.restore(settings, folder)
         async with connect(settings, name="user") as bus:
@@ -375,8 +374,7 @@ async def test_the_commands_say_what_they_did(tmp_path: Path) -> None:
 
 async def test_a_log_of_several_streams_comes_back_as_one(tmp_path: Path) -> None:
     """Each partition and each work queue of inboxes; what waits comes once, in the right one."""
-    folder = tmp_path / "saved"
-    spread = BusSettings(partitions=3, inboxes=2)
+    folder, spread = tmp_path / "saved", BusSettings(partitions=3, inboxes=2)
     names = ("user", "web", "coder", "critique")
     async with (
         server.EmbeddedServer() as old,

@@ -222,8 +222,7 @@ class Tasks:
     ) -> Appended:
         """Add something that outlives the conversation; large content goes to the object store.
 
-        *chunk_of* names the event with the first chunk, where this is a later one of the same
-        artifact; *more* says that a further one follows.
+        *chunk_of* is the event with the first chunk, for a later one; *more*: another one follows.
         """
         return await self._speaker.say(
             ArtifactAdded(
