@@ -84,7 +84,10 @@ async def test_a_wrong_url_is_named(tmp_path: Path, url: str) -> None:
         (("tasks", "--ack-wait", "soon"), {}, "--ack-wait='soon'"),
         (("--append-timeout", "1000", "tasks"), {}, "at most 100 seconds"),
         (("tasks",), {"BUS_CONNECT_TIMEOUT": "never"}, "BUS_CONNECT_TIMEOUT='never'"),
-        (("tasks", "--as", "Ada Lovelace"), {}, "--as='Ada Lovelace'"),
+        (("tasks", "--as", "Ada L"), {}, "--as='Ada L' is not valid: an agent name is 1 to 63"),
+        (("tasks", "--creds", "/nonexistent"), {}, "/nonexistent: "),
+        # A setting of the sender's own client, which is no limit on record.
+        (("limits", "set", "ada", "--events-per-second", "9"), {}, "--events, --at-once"),
         (("tasks", "--limit", "0"), {}, "--limit"),
         (("tasks", "--limit", "x"), {}, "--limit"),
         (("nonsense",), {}, "No such command"),
@@ -95,7 +98,7 @@ async def test_a_wrong_url_is_named(tmp_path: Path, url: str) -> None:
         (("up", "--port", "99999"), {}, "port"),
         (("completion", "tcsh"), {}, "tcsh"),
     ],
-    ids=range(13),
+    ids=range(15),
 )
 async def test_wrong_use_is_refused_by_name(
     tmp_path: Path, arguments: tuple[str, ...], variables: dict[str, str], said: str

@@ -79,9 +79,13 @@ class SettingInfo:
         return "BUS_" + self.flag.removeprefix("--").replace("-", "_").upper()
 
 
+_NAME: Final = (
+    "an agent name is 1 to 63 characters, a-z, 0-9, '_' and '-', starting with a letter or digit"
+)
+
 SETTINGS: Final = (
     SettingInfo("url", "--url", "Where the NATS server is."),
-    SettingInfo("name", "--as", "Who speaks: an agent name.", parse_agent_name, "an agent name"),
+    SettingInfo("name", "--as", "Who speaks: an agent name.", parse_agent_name, _NAME),
     SettingInfo("credentials", "--creds", "File with NATS credentials (JWT and nkey)."),
     SettingInfo("nkey", "--nkey", "File with a NATS nkey seed, or with credentials."),
     SettingInfo("tls_ca", "--tls-ca", "File of certificates (PEM) that vouch for the server."),

@@ -10,6 +10,7 @@ import msgspec
 import typer
 
 from threadbus.agents.cli.app import app, command, command_group
+from threadbus.agents.cli.failures import UsageError
 from threadbus.agents.cli.results_operating import AgentLimitsRow, LimitRow, LimitsShown
 from threadbus.agents.cli.shell import Shell, cell, table
 from threadbus.agents.cli.text import typed
@@ -46,6 +47,8 @@ async def set_(
     reason: Reason = "",
 ) -> None:
     """Set limits of an agent; what is not given is as for everybody. Needs an operator's key."""
+    if (events, at_once, mentions, exchange) == (None,) * 4:
+        raise UsageError("--events, --at-once, --mentions, --between", "", "give one or more")
     async with shell.bus() as bus:
         record = await bus.limits.set(
             name,

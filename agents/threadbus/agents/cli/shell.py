@@ -105,8 +105,13 @@ class Shell:
         if self.out.is_terminal:
             self.out.print(shown)
             return
-        with self.out.capture() as capture:
-            self.out.print(shown, width=_PIPED_WIDTH)
+        # The width that is given to `print` is taken as far as the console is wide.
+        width, self.out.width = self.out.width, _PIPED_WIDTH
+        try:
+            with self.out.capture() as capture:
+                self.out.print(shown)
+        finally:
+            self.out.width = width
         lines = (line.rstrip() for line in capture.get().splitlines())
         self.out.out("\n".join(lines), highlight=False)
 
