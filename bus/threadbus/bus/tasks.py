@@ -199,8 +199,10 @@ class Tasks:
         if given.duplicate:
             # It may be our own that was sent again, or that of somebody who was faster.
             async for entry in self._speaker.log.read(task, MAIN_THREAD, given.seq - 1):
-                if isinstance(entry, Recorded) and _same(entry.event, given.event):
-                    return Appended(entry.seq, entry.event, duplicate=True)
+                if isinstance(entry, Recorded):
+                    stored, own = entry.event, given.event
+                    if stored.sender == own.sender and stored.data == own.data:
+                        return Appended(entry.seq, stored, duplicate=True)
                 break
             raise InvalidTransitionError(
                 f"an answer to request {request}", "it was answered just now", ["read the answer"]
@@ -394,7 +396,3 @@ class Tasks:
 def _title(parts: Parts) -> str:
     first = text_of(parts).strip().split("\n", 1)[0].rstrip()
     return first if len(first) <= 120 else f"{first[:119]}…"
-
-
-def _same(stored: Event, own: Event) -> bool:
-    return stored.sender == own.sender and stored.data == own.data
