@@ -8,11 +8,13 @@ import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from starlette.types import Receive, Scope, Send
 
 from tests.support.a2a_remote import REMOTE, Remote, joined
+from tests.support.cli import Cli
 from tests.support.eventually import eventually
 from tests.support.running_agents import find, log_of
 from threadbus.bus import BusSettings, connect
@@ -275,3 +277,21 @@ async def test_what_is_no_card(body: bytes) -> None:
         with pytest.raises(RemoteError, match=re.escape(served.url)):
             await remote.card()
         await remote.aclose()
+
+
+async def test_what_a_client_cannot_be_started_with(cli: Cli, tmp_path: Path) -> None:
+    """An address, or a file of a secret, that cannot be used is named, with what it has to be."""
+    lines = tmp_path / "lines"
+    lines.write_text("one\ntwo")
+    given: list[tuple[list[str], str]] = [
+        (["http://x?q=1"], "URL 'http://x?q=1'"),
+        (["http://x", "--token-file", str(lines)], "--token-file"),
+        (["http://x", "--allow", "a/b"], "--allow 'a/b'"),
+    ]
+    found = await asyncio.gather(
+        *(cli("gateway", "a2a-client", "--name", "far", *words) for words, _ in given)
+    )
+
+    assert {ran.code for ran in found} == {2}
+    for ran, (_, said) in zip(found, given, strict=True):
+        assert said in ran.err

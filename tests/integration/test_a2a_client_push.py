@@ -194,7 +194,9 @@ async def test_killed_and_started_again(cli: Cli) -> None:
             await find(bus, task, InputRequested, count=2)
             os.kill(pid, signal.SIGKILL)
         await bus.tasks.give_input(task, "euros")
-        await stack.enter_async_context(client_process(cli, url))
+        # Where its card is will do, too.
+        card = f"{url}/.well-known/agent-card.json"
+        await stack.enter_async_context(client_process(cli, card))
         answer = await bus.waits.for_answer(task, timeout=timedelta(seconds=60))
         found = await data_of(bus, task)
 

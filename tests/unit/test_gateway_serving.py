@@ -193,39 +193,31 @@ def test_what_is_no_base(text: str) -> None:
         parse_base(text, "--public-url")
 
 
-@pytest.mark.parametrize(
-    "pieces",
-    [
-        [],
-        [b"GET / HTTP/1.1\r\nHost: x\r\n"],
-        [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"G"],
-        [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\r\n"],
-    ],
-)
-async def test_heads_that_never_end(pieces: list[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A connection that never says what it wants is closed, and does not keep others out."""
-    monkeypatch.setattr("threadbus.gateways.web.serving._HEAD_S", 0.5)
-    async with serving(_hello, Address("127.0.0.1", 0), max_connections=9) as served:
-        host, port = served.address
-        slow = [await asyncio.open_connection(host, port) for _ in range(8)]
-        async with asyncio.timeout(30):
-            for reader, writer in slow[:4]:
-                for piece in pieces:
-                    writer.write(piece)
-                    if piece.endswith(b"\r\n\r\n"):
-                        await reader.readuntil(b"\r\n\r\n")
-            for reader, _ in slow:
-                await reader.read()
-        answer = await _get(served.address)
-        for _, writer in slow:
+HEAD = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+async def test_heads_that_never_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection that never says what it wants, at first or later, is closed."""
+    monkeypatch.setattr("threadbus.gateways.web.serving._HEAD_S", 0.2)
+    said: list[list[bytes]] = [[], [HEAD[:-2]], [HEAD, b"G"], [HEAD, HEAD, b"P"]]
+    async with asyncio.timeout(30), serving(_hello, Address("127.0.0.1", 0)) as served:
+        slow = [await asyncio.open_connection(*served.address) for _ in said]
+        for (reader, writer), pieces in zip(slow, said, strict=True):
+            for piece in pieces:
+                writer.write(piece)
+                if piece == HEAD:
+                    await reader.readuntil(b"0\r\n\r\n")
+        for reader, writer in slow:
+            assert await reader.read() == b""
             writer.close()
+        answer = await _get(served.address)
 
     assert answer.startswith(b"HTTP/1.1 200")
 
 
 async def test_a_long_answer_is_no_slow_head(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request that is worked on for long is left alone, while a later connection is closed."""
-    monkeypatch.setattr("threadbus.gateways.web.serving._HEAD_S", 0.5)
+    monkeypatch.setattr("threadbus.gateways.web.serving._HEAD_S", 0.2)
     asked, is_closed = asyncio.Event(), asyncio.Event()
 
     async def wait(scope: Scope, receive: Receive, send: Send) -> None:

@@ -17,6 +17,7 @@ from threadbus.bus import SteadyLog
 from threadbus.gateways.cli import group
 from threadbus.schemas import parse_agent_name
 
+_CARD: Final = "/.well-known/agent-card.json"
 _MAX_WAIT_S: Final = 24 * 3600
 _MAX_SECRET_BYTES: Final = 16 * 1024
 _log: Final = SteadyLog("threadbus.gateways.a2a")
@@ -148,7 +149,7 @@ async def a2a(
     )
     stop = asyncio.Event()
     async with stopping_on_signals(stop.set), running(shell.settings(), options) as served:
-        card = f"{url.rstrip('/') or served.url}/.well-known/agent-card.json"
+        card = f"{url.rstrip('/') or served.url}{_CARD}"
         if shell.json:
             shell.result(Serving(url=served.url, card=card, pid=os.getpid()))
         _log.info("serving A2A", url=served.url, card=card)
@@ -168,7 +169,7 @@ class Joined(msgspec.Struct, frozen=True):
 async def a2a_client(
     shell: Shell,
     remote: Annotated[
-        str, typer.Argument(metavar="URL", help="Where the remote agent is; its card is below it.")
+        str, typer.Argument(metavar="URL", help="Where the remote agent is, or its card.")
     ],
     agent_name: Annotated[
         str, typer.Option("--name", help="Its name on the bus; --as if absent.")
@@ -208,14 +209,14 @@ async def a2a_client(
     from threadbus.gateways.a2a.joining import join
     from threadbus.gateways.a2a.receiving import receiving
     from threadbus.gateways.a2a.remote import RemoteAgent
-    from threadbus.gateways.web.serving import parse_address
+    from threadbus.gateways.web.serving import parse_address, parse_base
 
     settings = shell.settings()
     if not agent_name and shell.source_of("name") == "default":
         raise UsageError("--as", "", "the remote agent needs a name on the bus")
     name = parse_agent_name(agent_name or settings.name)
-    if not remote.startswith(("http://", "https://")):
-        raise UsageError("URL", remote, "it starts with http:// or https://")
+    # Some give the card itself, as the gateway prints it.
+    remote = parse_base(remote, "URL").removesuffix(_CARD)
     if not 0.1 <= look_every <= 3600:
         raise UsageError("--look-every", str(look_every), "0.1 to 3600 seconds")
     if push_url and not push_http:
