@@ -199,7 +199,7 @@ async def test_names_that_change_after_the_card(monkeypatch: pytest.MonkeyPatch)
     assert request.extensions["sni_hostname"] == "rebinds.example"
 
 
-BIG = "\U0001f41d" * 2500
+BIG = "\U0001f41d" * 1000
 
 
 async def test_a_card_that_is_too_large_for_the_registry(bus_url: str) -> None:
@@ -210,7 +210,7 @@ async def test_a_card_that_is_too_large_for_the_registry(bus_url: str) -> None:
         "description": BIG,
         "version": BIG,
         "defaultInputModes": ["text/plain", BIG, "a\nb", "", *(f"x/{n}" for n in range(500))],
-        "skills": [skill] * 30,
+        "skills": [skill] * 6,
     }
     home = {**json.loads(card(("JSONRPC", "http://127.0.0.1:1/rpc"))), **said}
     async with (
@@ -220,7 +220,7 @@ async def test_a_card_that_is_too_large_for_the_registry(bus_url: str) -> None:
         record = await bus.registry.get(REMOTE)
 
     assert record is not None
-    assert 1 <= len(record.card.skills) < 30
+    assert 1 <= len(record.card.skills) < 6
     assert record.card.input_modes[:2] == ("text/plain", "x/0")
     assert record.card.display_name == BIG[:119] + "…"
 
