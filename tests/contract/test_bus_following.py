@@ -1,12 +1,14 @@
 """Following the log: history, then what comes, without a gap or a duplicate."""
 
 import asyncio
+from collections import deque
 from contextlib import aclosing
 
 import pytest
 
 from tests.support.bus_env import BusEnv, events_of, opened, soon, take, write_raw
 from threadbus.bus import Bus, Entry
+from threadbus.bus.ports import StoredMessage
 from threadbus.schemas import (
     MAIN_THREAD,
     AgentName,
@@ -91,9 +93,28 @@ async def test_one_thread_is_followed_alone(env: BusEnv) -> None:
     assert all(isinstance(one, Recorded) and one.event.thread == thread for one in entries)
 
 
-async def test_a_slow_follower_misses_nothing(env: BusEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+class Kept(deque[StoredMessage]):
+    """Knows how much was in it at most."""
+
+    most = 0
+    most_bytes = 0
+
+    def append(self, message: StoredMessage) -> None:
+        """Add a message."""
+        super().append(message)
+        Kept.most = max(Kept.most, len(self))
+        Kept.most_bytes = max(Kept.most_bytes, sum(len(one.body) for one in self))
+
+
+@pytest.mark.parametrize(("name", "limit"), [("_MAX_TAIL", 10), ("_MAX_TAIL_BYTES", 3000)])
+async def test_a_slow_follower_misses_nothing(
+    env: BusEnv, monkeypatch: pytest.MonkeyPatch, name: str, limit: int
+) -> None:
     """What comes while a follower is busy, far more than it keeps in memory, it reads later."""
-    monkeypatch.setattr("threadbus.bus.following._MAX_TAIL", 10)
+    monkeypatch.setattr(f"threadbus.bus.following.{name}", limit)
+    monkeypatch.setattr("threadbus.bus.following.deque", Kept)
+    monkeypatch.setattr(Kept, "most", 0)
+    monkeypatch.setattr(Kept, "most_bytes", 0)
     async with env.buses("user", "web") as (user, web):
         task = await opened(user, "web")
         seen: list[Entry] = []
@@ -105,6 +126,8 @@ async def test_a_slow_follower_misses_nothing(env: BusEnv, monkeypatch: pytest.M
         stored = [entry async for entry in user.read(task)]
 
     assert seen == stored
+    # One message past the limit, at most, shows that it is reached.
+    assert Kept.most <= 10 if name == "_MAX_TAIL" else Kept.most_bytes < limit + 1000
 
 
 async def test_followers_report_foreign_bytes(env: BusEnv) -> None:

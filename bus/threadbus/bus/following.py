@@ -21,6 +21,7 @@ from threadbus.schemas import (
 
 NO_LIMIT: Final = 1 << 60
 _MAX_TAIL: Final = 10_000
+_MAX_TAIL_BYTES: Final = 8 * 1024 * 1024
 _FIRST_LOOK_S: Final = 1.0
 _LOOK_EVERY_S: Final = 5.0
 
@@ -90,6 +91,7 @@ class Follower(AsyncIterator[Entry]):
         self._history: AsyncGenerator[list[StoredMessage]] | None = None
         self._batch: deque[StoredMessage] = deque()
         self._tail: deque[StoredMessage] = deque()
+        self._tail_bytes = 0
         self._lost = not new
         self._first_look = first_look
         self._patience = _FIRST_LOOK_S
@@ -117,13 +119,18 @@ class Follower(AsyncIterator[Entry]):
         elif self._wanted is not None and not self._wanted(message):
             # Whoever waits is not to be woken by it.
             return
-        elif len(self._tail) >= _MAX_TAIL:
+        elif len(self._tail) >= _MAX_TAIL or self._tail_bytes > _MAX_TAIL_BYTES:
             # A slow reader: what is dropped here is read from the log when its turn comes.
-            self._tail.clear()
+            self._forget_tail()
             self._lost = True
         elif not self._lost:
             self._tail.append(message)
+            self._tail_bytes += len(message.body)
         self._wake()
+
+    def _forget_tail(self) -> None:
+        self._tail.clear()
+        self._tail_bytes = 0
 
     def _on_loss(self) -> None:
         self._lost = True
@@ -155,13 +162,14 @@ class Follower(AsyncIterator[Entry]):
                     look, self._first_look = self._first_look, None
                     await look()
                 self._lost = False
-                self._tail.clear()
+                self._forget_tail()
                 self._history = self._backend.log.read(
                     self._filter, self._last, NO_LIMIT, self._partition
                 )
                 continue
             elif self._tail:
                 message = self._tail.popleft()
+                self._tail_bytes -= len(message.body)
                 is_wanted = True
             else:
                 await self._wait()
