@@ -19,6 +19,7 @@ from tests.support.a2a_gateway import PATIENCE_S, Stepper, gateway, message, pie
 from tests.support.a2a_remote import REMOTE, Remote, joined
 from threadbus.agents import Agent, Mention
 from threadbus.gateways.web.serving import Address, serving
+from threadbus.schemas import TextPart
 
 LOOPBACK = ("127.0.0.0/8",)
 ENDS = "one\u2028two\u2029three\u0085four"
@@ -139,6 +140,29 @@ async def test_a_webhook_that_hangs_delays_nothing(bus_url: str, tmp_path: Path)
         release.set()
 
     assert pieces(seen) == [*(f"piece {number}" for number in range(6)), "answer"]
+
+
+async def test_a_task_that_makes_much(bus_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a task holds goes out whole up to a bound, then by address, the same to everybody."""
+    monkeypatch.setattr("threadbus.gateways.a2a.log.MAX_TASK_BYTES", 2_500_000)
+    agent = Agent("much")
+
+    @agent.on_mention
+    async def handle(mention: Mention) -> str:
+        for number in range(5):
+            await mention.save(f"piece {number}", TextPart(str(number) * 1_000_000))
+        return "done"
+
+    async with gateway(bus_url, agent) as (client, _):
+        async with client.stream("SendStreamingMessage", message("much")) as stream:
+            seen = [event["artifactUpdate"] async for event in stream if "artifactUpdate" in event]
+        task = await client.send("much")
+        urls = [part["url"] for one in task["artifacts"] for part in one["parts"] if "url" in part]
+        last = await client.http.get(urls[-1])
+
+    assert [one["artifact"]["parts"] for one in seen] == [one["parts"] for one in task["artifacts"]]
+    assert len(urls) == 3
+    assert last.text == "4" * 1_000_000
 
 
 async def test_a_parked_task_holds_nothing(bus_url: str) -> None:

@@ -33,6 +33,9 @@ from threadbus.schemas import (
 MAX_LOADED_BYTES: Final = 1024 * 1024
 """Content up to this size goes out whole; what is larger by an address of the gateway."""
 
+MAX_TASK_BYTES: Final = 16 * 1024 * 1024
+"""Content of one task that goes out whole, all together; what comes later by an address, too."""
+
 Linker: TypeAlias = Callable[[TaskId, ReferencePart], str]
 """Returns the address of content for those who may see a task."""
 
@@ -102,7 +105,7 @@ class TaskLog:
 
     async def fold(self, view: TaskView, recorded: Recorded) -> list[tuple[Position, Update]]:
         """Fold one event into *view*, its content loaded where it is not too large."""
-        return view.apply(await self._loaded(recorded))
+        return view.apply(await self._loaded(recorded, view))
 
     async def updates(
         self, view: TaskView, viewer: AgentName, *, deadline: float | None = None
@@ -140,17 +143,17 @@ class TaskLog:
                 for update in updates:
                     yield update
 
-    async def _loaded(self, recorded: Recorded) -> Recorded:
+    async def _loaded(self, recorded: Recorded, view: TaskView) -> Recorded:
         data: AnyData = recorded.event.data
         changed: AnyData
         if isinstance(data, ArtifactAdded):
-            part = await self._load(data.part)
+            part = await self._load(data.part, view)
             changed = data if part is data.part else msgspec.structs.replace(data, part=part)
         else:
             parts: Parts = getattr(data, "parts", ())
             if not any(isinstance(part, ReferencePart) for part in parts):
                 return recorded
-            loaded = tuple([await self._load(part) for part in parts])
+            loaded = tuple([await self._load(part, view) for part in parts])
             changed = msgspec.structs.replace(data, parts=loaded)
         if changed is data:
             return recorded
@@ -158,9 +161,13 @@ class TaskLog:
             recorded.seq, msgspec.structs.replace(recorded.event, data=changed), recorded.stored_at
         )
 
-    async def _load(self, part: Part) -> Part:
+    async def _load(self, part: Part, view: TaskView) -> Part:
         if not isinstance(part, ReferencePart) or part.size > MAX_LOADED_BYTES:
             return part
+        if view.loaded_bytes + part.size > MAX_TASK_BYTES:
+            # The same in every process: each folds a task from its beginning.
+            return part
+        view.loaded_bytes += part.size
         try:
             return await self._bus.artifacts.load(part)
         except (ArtifactError, SchemaError):

@@ -101,6 +101,8 @@ class TaskView:
         self.labels: dict[str, str] = {}
         self.asked: tuple[AgentName, ...] = ()
         """Who was asked when it was opened."""
+        self.loaded_bytes = 0
+        """Of content that was loaded for it from the object store."""
         self._link = link
         self._state: pb.TaskState = pb.TASK_STATE_SUBMITTED
         self._message: pb.Message | None = None
