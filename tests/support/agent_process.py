@@ -35,6 +35,8 @@ class AgentProcess:
         self._environ = {**os.environ, **environ}
         self._flags = flags
         self._process: asyncio.subprocess.Process | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._ready = asyncio.Event()
 
     @property
     def process(self) -> asyncio.subprocess.Process:
@@ -54,27 +56,52 @@ class AgentProcess:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
         )
+        self._ready = asyncio.Event()
+        self._reading = asyncio.create_task(self._read(self._process, self._ready))
         if wait_ready:
             await self.ready()
 
+    async def _read(self, process: asyncio.subprocess.Process, ready: asyncio.Event) -> None:
+        """Read what it says, its log too, to the end: it stands still before a full pipe."""
+        assert process.stdout is not None
+        said = b"\n"
+        while chunk := await process.stdout.read(4096):
+            if not ready.is_set():
+                said += chunk
+                if b"\nready\n" in said:
+                    ready.set()
+
     async def ready(self) -> None:
         """Wait until it takes mentions."""
-        assert self.process.stdout is not None
-        async with asyncio.timeout(30):
-            line = await self.process.stdout.readline()
-        assert line == b"ready\n", f"{self._target} ended with {self.process.returncode}"
+        assert self._reading is not None
+        ready = asyncio.create_task(self._ready.wait())
+        try:
+            await asyncio.wait(
+                [ready, self._reading], timeout=30, return_when=asyncio.FIRST_COMPLETED
+            )
+        finally:
+            ready.cancel()
+        if not self._ready.is_set():
+            code = self.process.returncode
+            raise AssertionError(f"{self._target} is not ready; its exit code is {code}")
 
     async def kill(self) -> None:
         """End it with SIGKILL."""
         if self.process.returncode is None:
             self.process.kill()
-        await self.process.wait()
+        await self._ended()
 
     async def terminate(self) -> int:
         """End it with SIGTERM and return its exit code."""
         if self.process.returncode is None:
             self.process.terminate()
-        return await self.process.wait()
+        return await self._ended()
+
+    async def _ended(self) -> int:
+        code = await self.process.wait()
+        if self._reading is not None:
+            await self._reading
+        return code
 
 
 @asynccontextmanager
