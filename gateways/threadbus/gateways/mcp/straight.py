@@ -18,7 +18,7 @@ import anyio
 import msgspec
 from mcp.server.connection import Connection
 from mcp.server.lowlevel.server import Server
-from mcp.server.runner import ServerRunner, modern_error_data
+from mcp.server.runner import modern_error_data, serve_one
 from mcp.shared.dispatcher import CallOptions
 from mcp.shared.exceptions import NoBackChannelError
 from mcp.shared.inbound import (
@@ -199,14 +199,15 @@ class _Answering:
             self._call.route.client_capabilities,
         )
         said: dict[str, Any] = {"jsonrpc": "2.0", "id": self.request_id}
-        connection = Connection.from_envelope(version, info, capabilities)
         try:
-            try:
-                runner = ServerRunner[Any](server, connection, {})
-                result = await runner.on_request(self, _METHOD, self._call.params)
-            finally:
-                # Nothing of ours is in there, so that it needs no deadline of its own.
-                await connection.exit_stack.aclose()
+            result = await serve_one(
+                server,
+                self,
+                _METHOD,
+                self._call.params,
+                connection=Connection.from_envelope(version, info, capabilities),
+                lifespan_state={},
+            )
         except Exception as error:
             data = modern_error_data(error)
             wire = data.model_dump(mode="json", by_alias=True, exclude_none=True)
