@@ -21,7 +21,6 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from threadbus.gateways.mcp.gateway import Gateway
-from threadbus.gateways.mcp.straight import Straight
 from threadbus.gateways.principals import Principals
 from threadbus.gateways.web.limits import BodyLimit, HostCheck, header
 from threadbus.schemas import ThreadbusError
@@ -119,8 +118,7 @@ def make_app(gateway: Gateway, options: HttpOptions) -> ASGIApp:
         max_sessions=MAX_SESSIONS,
         max_request_body_size=MAX_BODY_BYTES,
     )
-    protocol = Straight(StreamableHTTPASGIApp(manager), gateway.server)
-    endpoint: Any = _Present(protocol, gateway)
+    endpoint: Any = _Present(StreamableHTTPASGIApp(manager), gateway)
     routes: list[BaseRoute] = [Route("/healthz", _healthy(gateway))]
     if options.principals is not None:
         metadata = None

@@ -52,12 +52,7 @@ class Tool:
         Raises:
             msgspec.ValidationError: they do not fit; says where and what was expected.
         """
-        try:
-            return msgspec.convert(arguments or {}, self.expects, strict=True)
-        except UnicodeEncodeError as error:
-            # JSON may escape half of a character by itself; nothing of ours can hold it.
-            half = "a text has half of a character in it (a surrogate); send whole ones"
-            raise msgspec.ValidationError(half) from error
+        return msgspec.convert(arguments or {}, self.expects, strict=True)
 
     def usage(self) -> str:
         """Say what the tool takes, for an error."""
