@@ -18,7 +18,6 @@ from urllib.parse import urlsplit
 import uvicorn
 
 from threadbus.gateways.errors import InvalidOptionError, ListenError, ServeError
-from threadbus.gateways.web.gathering import GatheringProtocol
 
 DEFAULT_STOP_DEADLINE: Final = timedelta(seconds=10)
 DEFAULT_MAX_CONNECTIONS: Final = 2000
@@ -177,7 +176,6 @@ async def serving(
     taken = Address(address.host, listener.getsockname()[1])
     config = uvicorn.Config(
         app,
-        http=GatheringProtocol,
         access_log=False,
         log_config=None,
         server_header=False,
