@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
 from threadbus.bus import Bus, UnknownAgentError
 from threadbus.bus.testing import InMemoryBackend, connect_in_memory
 from threadbus.gateways.mcp.directory import Directory
-from threadbus.gateways.mcp.gateway import GatewayOptions, open_gateway
 from threadbus.schemas import AgentCard
 
 
@@ -69,20 +66,3 @@ async def test_who_comes_and_who_goes_is_seen(monkeypatch: pytest.MonkeyPatch) -
         clock.now += 4.1
         with pytest.raises(UnknownAgentError):
             await directory.resolve("first")
-
-
-@pytest.mark.parametrize("collected", [False, True])
-async def test_spans_are_made_where_somebody_collects_them(
-    collected: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The SDK makes one of each request, also where nothing would come of it."""
-    monkeypatch.delenv("OTEL_PYTHON_TRACER_PROVIDER", raising=False)
-    monkeypatch.delitem(sys.modules, "opentelemetry.sdk.trace", raising=False)
-    if collected:
-        monkeypatch.setenv("OTEL_PYTHON_TRACER_PROVIDER", "sdk_tracer_provider")
-    async with (
-        connect_in_memory("gateway", backend=InMemoryBackend()) as bus,
-        open_gateway(bus, GatewayOptions()) as gateway,
-    ):
-        layers = [type(layer).__name__ for layer in gateway.server.middleware]
-    assert layers == ["OpenTelemetryMiddleware"] * collected + ["RequestStateBoundary"]

@@ -15,6 +15,7 @@ and the log says so.
 from __future__ import annotations
 
 import hashlib
+import hmac
 import os
 import secrets
 import stat
@@ -94,8 +95,12 @@ class Principals:
         self._refresh()
         if not MIN_TOKEN_CHARS <= len(token) <= MAX_TOKEN_CHARS:
             return None
-        # Nobody can try digests one byte after the other, as one could tokens.
-        return self._known.get(hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest())
+        digest = hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+        found: Principal | None = None
+        for known, principal in self._known.items():
+            if hmac.compare_digest(known, digest):
+                found = principal
+        return found
 
     def _refresh(self) -> None:
         try:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -44,8 +42,6 @@ from threadbus.schemas import AgentCard, AgentName, ThreadbusError
 NAME: Final = "threadbus"
 _SESSION_HEADER: Final = "mcp-session-id"
 _STDIO: Final = "stdio"
-_SPANS: Final = "OpenTelemetryMiddleware"
-"""The layer of the SDK that makes a span of each request, also where nobody collects any."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,9 +127,6 @@ class Gateway:
         )
         keys = list(self._options.state_keys)
         security = RequestStateSecurity(keys=keys) if keys else RequestStateSecurity.ephemeral()
-        if not _collects_spans():
-            layers = [layer for layer in server.middleware if type(layer).__name__ != _SPANS]
-            server.middleware[:] = layers
         server.middleware.append(RequestStateBoundary(security, default_audience=NAME))
         return server
 
@@ -298,11 +291,6 @@ async def open_gateway(
 def _session_id(ctx: Context) -> str:
     request = ctx.request
     return request.headers.get(_SESSION_HEADER, _STDIO) if isinstance(request, Request) else _STDIO
-
-
-def _collects_spans() -> bool:
-    """Whether this process was started with something that collects spans."""
-    return "opentelemetry.sdk.trace" in sys.modules or "OTEL_PYTHON_TRACER_PROVIDER" in os.environ
 
 
 def _no_schema(_: str) -> None:

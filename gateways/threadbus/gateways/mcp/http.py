@@ -6,15 +6,16 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mcp.server.auth.middleware.auth_context import auth_context_var
-from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, RequireAuthMiddleware
+from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
+from mcp.server.auth.middleware.bearer_auth import BearerAuthBackend, RequireAuthMiddleware
 from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.routes import build_resource_metadata_url, create_protected_resource_routes
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
 from pydantic import AnyHttpUrl
 from starlette.applications import Starlette
-from starlette.authentication import AuthCredentials
+from starlette.middleware import Middleware
+from starlette.middleware.authentication import AuthenticationMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
@@ -22,7 +23,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from threadbus.gateways.mcp.gateway import Gateway
 from threadbus.gateways.principals import Principals
-from threadbus.gateways.web.limits import BodyLimit, HostCheck, header
+from threadbus.gateways.web.limits import BodyLimit, HostCheck
 from threadbus.schemas import ThreadbusError
 
 PATH: Final = "/mcp"
@@ -31,7 +32,6 @@ MAX_SESSIONS: Final = 1_000
 """Sessions of the older protocol in one process."""
 
 SESSION_IDLE_S: Final = 1_800.0
-_BEARER: Final = "bearer "
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,40 +50,18 @@ class HttpOptions:
     """How hosts reach the gateway, where that is known."""
 
 
-class _Identified:
-    """Says whose token a request has, where the SDK looks for it; who has none is refused.
+class _Verifier:
+    """The resource server's part of OAuth: says whose a token is."""
 
-    What the SDK and Starlette have for it makes several objects of each request, and a task of
-    their own could come between.
-    """
-
-    def __init__(self, app: ASGIApp, principals: Principals, metadata: AnyHttpUrl | None) -> None:
-        self._app = app
+    def __init__(self, principals: Principals) -> None:
         self._principals = principals
-        self._refusing = RequireAuthMiddleware(app, [], metadata)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        user = self._user(header(scope, b"authorization"))
-        if user is None:
-            scope.pop("user", None)
-            await self._refusing(scope, receive, send)
-            return
-        scope["user"], scope["auth"] = user, AuthCredentials(user.scopes)
-        before = auth_context_var.set(user)
-        try:
-            await self._app(scope, receive, send)
-        finally:
-            auth_context_var.reset(before)
-
-    def _user(self, given: str) -> AuthenticatedUser | None:
-        if given[: len(_BEARER)].lower() != _BEARER:
-            return None
-        token = given[len(_BEARER) :]
+    async def verify_token(self, token: str) -> AccessToken | None:
         principal = self._principals.find(token)
         if principal is None:
             return None
-        return AuthenticatedUser(
-            AccessToken(token=token, client_id=principal.agent, subject=principal.name, scopes=[])
+        return AccessToken(
+            token=token, client_id=principal.agent, subject=principal.name, scopes=[]
         )
 
 
@@ -119,6 +97,7 @@ def make_app(gateway: Gateway, options: HttpOptions) -> ASGIApp:
         max_request_body_size=MAX_BODY_BYTES,
     )
     endpoint: Any = _Present(StreamableHTTPASGIApp(manager), gateway)
+    layers: list[Middleware] = []
     routes: list[BaseRoute] = [Route("/healthz", _healthy(gateway))]
     if options.principals is not None:
         metadata = None
@@ -126,15 +105,15 @@ def make_app(gateway: Gateway, options: HttpOptions) -> ASGIApp:
             resource = AnyHttpUrl(options.public_url.rstrip("/") + PATH)
             metadata = build_resource_metadata_url(resource)
             routes += create_protected_resource_routes(resource, [AnyHttpUrl(options.issuer)])
-        endpoint = _Identified(endpoint, options.principals, metadata)
+        endpoint = RequireAuthMiddleware(endpoint, [], metadata)
+        layers = [
+            Middleware(
+                AuthenticationMiddleware, backend=BearerAuthBackend(_Verifier(options.principals))
+            ),
+            Middleware(AuthContextMiddleware),
+        ]
     routes.append(Route(PATH, endpoint))
-    others = Starlette(routes=routes, lifespan=lambda _: manager.run())
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        # Nearly every request is of the protocol: it goes past the layers that the others need.
-        straight = scope["type"] == "http" and scope["path"] == PATH
-        await (endpoint if straight else others)(scope, receive, send)
-
+    app: ASGIApp = Starlette(routes=routes, middleware=layers, lifespan=lambda _: manager.run())
     return HostCheck(BodyLimit(app, MAX_BODY_BYTES), options.hosts, options.origins)
 
 
