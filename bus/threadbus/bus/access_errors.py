@@ -90,7 +90,7 @@ class KeyFileError(AccessError, ValueError):
         self.reason = reason
 
     def __str__(self) -> str:
-        return f"nkey file {shorten(self.path, 200)}: {self.reason}"
+        return f"key file {shorten(self.path, 200)}: {self.reason}"
 
 
 class ReloadError(AccessError):
