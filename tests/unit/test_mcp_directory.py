@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
+
 import pytest
 
-from threadbus.bus import Bus, UnknownAgentError
+from tests.support.mcp_desks import hosts_in_memory
+from threadbus.bus import Bus, TaskSummary, UnknownAgentError
+from threadbus.bus.tasks import Tasks
 from threadbus.bus.testing import InMemoryBackend, connect_in_memory
-from threadbus.gateways.mcp.directory import Directory
+from threadbus.gateways.mcp.directory import MAX_SCANS, Directory
+from threadbus.gateways.mcp.results import ThreadList, ThreadOpened
 from threadbus.schemas import AgentCard
 
 
@@ -66,3 +72,31 @@ async def test_who_comes_and_who_goes_is_seen(monkeypatch: pytest.MonkeyPatch) -
         clock.now += 4.1
         with pytest.raises(UnknownAgentError):
             await directory.resolve("first")
+
+
+async def test_many_hosts_that_list_their_threads_read_a_few_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each reads the whole log: all at once, a server would take the gateway for too slow."""
+    at_once = most = 0
+    listed = Tasks.list
+
+    async def counted(self: Tasks, *, limit: int = 50, prefix: str = "") -> Sequence[TaskSummary]:
+        nonlocal at_once, most
+        at_once += 1
+        most = max(most, at_once)
+        await asyncio.sleep(0)
+        try:
+            return await listed(self, limit=limit, prefix=prefix)
+        finally:
+            at_once -= 1
+
+    monkeypatch.setattr(Tasks, "list", counted)
+    async with hosts_in_memory() as hosts:
+        there = [await hosts.host(f"host-{number}") for number in range(4 * MAX_SCANS)]
+        opened = await there[0].use(ThreadOpened, "create_thread", name="Mine")
+        found = await asyncio.gather(*[host.use(ThreadList, "list_threads") for host in there])
+
+    assert most == MAX_SCANS
+    assert [one.task_id for one in found[0].threads] == [opened.thread.task_id]
+    assert not any(one.threads for one in found[1:])

@@ -21,6 +21,9 @@ _LOOK_EVERY_S: Final = 2.0
 _KNOWN_S: Final = 2 * _LOOK_EVERY_S
 """How long a name counts as registered that was seen: it is watched meanwhile."""
 
+MAX_SCANS: Final = 4
+"""Reads of the whole log at once, of all hosts together."""
+
 _WORD: Final = re.compile(r"\w+")
 _log: Final = SteadyLog("threadbus.gateways.mcp")
 
@@ -34,6 +37,9 @@ class Directory:
         self._names: frozenset[str] = frozenset()
         self._at = 0.0
         self._lock = asyncio.Lock()
+        self.scans: Final = asyncio.Semaphore(MAX_SCANS)
+        """Taken by whoever reads the whole log for a host. The server cuts a connection that is
+        sent more than it can take in, and with it every host."""
 
     async def agents(self, *, fresh: bool = False) -> Sequence[LivingAgent]:
         """Return every registered agent.

@@ -319,8 +319,12 @@ async def list_threads(call: Call, args: takes.ListThreads) -> ThreadList:
 
 async def threads_of(call: Call) -> AsyncGenerator[ThreadState]:
     """Yield the threads that the caller is in, those of the newest super-tasks first."""
-    for summary in await call.bus.tasks.list(limit=_SCANNED_TASKS):
-        states: list[ThreadState] = list(await call.bus.threads.list(summary.task))
+    scans = call.directory.scans
+    async with scans:
+        summaries = await call.bus.tasks.list(limit=_SCANNED_TASKS)
+    for summary in summaries:
+        async with scans:
+            states: list[ThreadState] = list(await call.bus.threads.list(summary.task))
         for state in states:
             if is_inside(state, call.me):
                 yield state
