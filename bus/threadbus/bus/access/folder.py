@@ -156,9 +156,7 @@ class AccessFolder:
         Cancellation: as :meth:`init`.
         """
         parse_agent_name(name)
-        for other in acts_for:
-            if other != ANYBODY:
-                parse_agent_name(other)
+        _check_names(acts_for)
         with self._changing() as state:
             where = state.tenant(tenant)
             there = where.find(name)
@@ -186,9 +184,7 @@ class AccessFolder:
 
         Cancellation: as :meth:`init`.
         """
-        for other in others:
-            if other != ANYBODY:
-                parse_agent_name(other)
+        _check_names(others)
         with self._changing() as state:
             where = state.tenant(tenant)
             old = where.identity(name)
@@ -394,3 +390,9 @@ class AccessFolder:
                 }
                 self._files.finish(self._config(state) if state.tenants else None, keys)
             yield state
+
+
+def _check_names(names: Sequence[str]) -> None:
+    for name in names:
+        if name != ANYBODY:
+            parse_agent_name(name)
