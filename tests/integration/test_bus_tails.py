@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from tests.support.bus_env import soon
 from tests.support.eventually import eventually
 from tests.support.nats_server import NatsServer
+from tests.support.writes import note_writes
 from threadbus.bus._nats.client import DirectClient
 from threadbus.bus._nats.tails import NatsTails
 from threadbus.bus.ports import StoredMessage
@@ -152,19 +153,11 @@ async def test_the_end_of_a_subscription_goes_with_what_is_said_next(
     """It wakes the server by itself only where nothing is said for a while."""
     monkeypatch.setattr("threadbus.bus._nats.tails._MAX_IDLE", 0)
     monkeypatch.setattr("threadbus.bus._nats.client._LATEST_S", 0.0)
-    written: list[bytes] = []
-    write = asyncio.StreamWriter.writelines
-
-    def noted(writer: asyncio.StreamWriter, lines: Iterable[bytes]) -> None:
-        whole = b"".join(lines)
-        written.append(whole)
-        write(writer, [whole])
-
     async with connected(nats_server) as client:
         tails = NatsTails(client)
         async with tails.tail("bus.t.>", lambda _message: None, nothing):
             await client.flush()
-            monkeypatch.setattr(asyncio.StreamWriter, "writelines", noted)
+            written = note_writes(monkeypatch)
         # A timer that is due after that of a message that nobody waits for.
         due = asyncio.Event()
         asyncio.get_running_loop().call_later(0.001, due.set)

@@ -1,13 +1,13 @@
 """When a message is written: at once, with what is sent next, or behind it."""
 
-import asyncio
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import pytest
 
 from tests.support.eventually import eventually
 from tests.support.nats_server import NatsServer
+from tests.support.writes import note_writes
 from threadbus.bus import connect
 from threadbus.bus._nats.client import DirectClient
 from threadbus.bus.ports import Haste
@@ -83,17 +83,9 @@ async def test_an_answer_and_the_end_of_its_task_are_one_write(
     nats_server: NatsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server is woken once for both."""
-    written: list[bytes] = []
-    write = asyncio.StreamWriter.writelines
-
-    def noted(writer: asyncio.StreamWriter, lines: Iterable[bytes]) -> None:
-        whole = b"".join(lines)
-        written.append(whole)
-        write(writer, [whole])
-
     async with connect(nats_server.url, name="user") as bus:
         task = (await bus.tasks.open("Which?", to=[])).event.task
-        monkeypatch.setattr(asyncio.StreamWriter, "writelines", noted)
+        written = note_writes(monkeypatch)
         await bus.tasks.submit_answer(task, "The report.")
 
     with_answer = [lines for lines in written if b"answer.submitted" in lines]

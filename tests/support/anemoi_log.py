@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from threadbus.agents.teams.anemoi.board import Board
+from threadbus.agents.teams.anemoi.moves import Finished, Move, Wait, next_moves
 from threadbus.agents.teams.anemoi.names import (
     ANSWER,
     CANDIDATE,
@@ -147,3 +148,15 @@ class TeamLog:
         """Let the planner have it submitted."""
         part = DataPart({"proposal": proposal.id}, SUBMIT)
         return self.add(PLANNER, AssignmentMade(assignee=ANSWER, parts=(part,)))
+
+
+def moves(log: TeamLog) -> list[Move] | Wait | Finished:
+    """Return what is due now."""
+    return next_moves(log.board, log.time)
+
+
+def kinds(log: TeamLog) -> list[type]:
+    """Return the kinds of moves that are due now."""
+    due = moves(log)
+    assert isinstance(due, list), due
+    return [type(move) for move in due]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.anemoi_log import SECOND, VOTERS, TeamLog
+from tests.support.anemoi_log import SECOND, VOTERS, TeamLog, kinds, moves
 from threadbus.agents.teams.anemoi.board import Standing
 from threadbus.agents.teams.anemoi.moves import (
     Assign,
@@ -13,7 +13,6 @@ from threadbus.agents.teams.anemoi.moves import (
     GiveUp,
     Judge,
     LookAfter,
-    Move,
     Propose,
     ProposePlan,
     Revise,
@@ -21,7 +20,6 @@ from threadbus.agents.teams.anemoi.moves import (
     Submit,
     Wait,
     Withdraw,
-    next_moves,
 )
 from threadbus.agents.teams.anemoi.names import CRITIQUE, PLANNER
 from threadbus.agents.teams.anemoi.rules import Rules, WithoutConsensus
@@ -46,18 +44,6 @@ SUM = PlanStep("Add up", "coding", "", (1,))
 LOOK = PlanStep("Look", "web")
 ACCEPT, UNCERTAIN = CritiqueVerdict.ACCEPT, CritiqueVerdict.UNCERTAIN
 APPROVE, REJECT = VoteVerdict.APPROVE, VoteVerdict.REJECT
-
-
-def moves(log: TeamLog) -> list[Move] | Wait | Finished:
-    """Return what is due now."""
-    return next_moves(log.board, log.time)
-
-
-def kinds(log: TeamLog) -> list[type]:
-    """Return the kinds of moves that are due now."""
-    due = moves(log)
-    assert isinstance(due, list), due
-    return [type(move) for move in due]
 
 
 def given_up(log: TeamLog) -> GiveUp:

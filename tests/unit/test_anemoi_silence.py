@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import msgspec
 
-from tests.support.anemoi_log import SECOND, TeamLog
+from tests.support.anemoi_log import SECOND, TeamLog, kinds, moves
 from threadbus.agents.teams.anemoi.board import Standing
 from threadbus.agents.teams.anemoi.moves import (
     MOST_CONSIDERED,
     Consider,
     Decline,
-    Finished,
-    Move,
     PassCritiqueOver,
     Revise,
     Wait,
-    next_moves,
 )
 from threadbus.agents.teams.anemoi.names import PLANNER
 from threadbus.agents.teams.anemoi.rules import Rules
@@ -30,18 +27,6 @@ from threadbus.schemas import (
 
 READ = PlanStep("Read", "document")
 ACCEPT, UNCERTAIN = CritiqueVerdict.ACCEPT, CritiqueVerdict.UNCERTAIN
-
-
-def moves(log: TeamLog) -> list[Move] | Wait | Finished:
-    """Return what is due now."""
-    return next_moves(log.board, log.time)
-
-
-def kinds(log: TeamLog) -> list[type]:
-    """Return the kinds of moves that are due now."""
-    due = moves(log)
-    assert isinstance(due, list), due
-    return [type(move) for move in due]
 
 
 def test_only_a_workers_own_progress_counts_by_the_clock_of_the_server() -> None:
